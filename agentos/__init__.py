@@ -1,0 +1,55 @@
+"""agentos: an operating-system kernel for agents.
+
+Importing the package loads none of its parts; a public name is imported when it is first used, so that a program pays
+only for what it runs.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__all__ = [
+    "AgentSpec",
+    "CallContext",
+    "Conversation",
+    "Kernel",
+    "RunOutcome",
+    "ToolboxSpec",
+    "__version__",
+    "open",
+    "tool",
+]
+
+if TYPE_CHECKING:
+    from agentos.definitions import AgentSpec, ToolboxSpec
+    from agentos.kernel import Conversation, Kernel, RunOutcome, open
+    from agentos.ports import CallContext
+    from agentos.toolboxes.python import tool
+
+    __version__: str
+else:
+    # Hidden from the type checker, which would take any name for a good one beside a __getattr__.
+    _HOMES = {
+        "AgentSpec": "agentos.definitions",
+        "CallContext": "agentos.ports",
+        "Conversation": "agentos.kernel",
+        "Kernel": "agentos.kernel",
+        "RunOutcome": "agentos.kernel",
+        "ToolboxSpec": "agentos.definitions",
+        "open": "agentos.kernel",
+        "tool": "agentos.toolboxes.python",
+    }
+
+    def __getattr__(name):
+        if name == "__version__":
+            value = import_module("importlib.metadata").version("agentos-kernel")
+        elif name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module 'agentos' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__():
+        return __all__

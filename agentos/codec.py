@@ -1,0 +1,193 @@
+"""The one way to bytes.
+
+A head or a component is a frozen msgspec Struct whose only text is ids, enums and names; `register` refuses any other.
+A body is a private value. A text body is the text itself, so that people read it with SQL; any other body is JSON with
+sorted keys. What JSON or a database cannot hold stands as a tagged object:
+
+    text with U+0000 or a lone surrogate   {"$text": base64 of its UTF-8 with surrogates passed}
+    bytes                                  {"$bytes": base64}
+    an integer beyond 64 bits              {"$int": "0x and hexadecimal digits"}
+    an object that has a key like a tag    {"$object": [[key, value], ...]}
+
+NaN and the infinities have no form and are refused. Reading is bounded before it starts.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import typing
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from agentos.errors import CodecError
+from agentos.ids import Address, Digest, Name
+
+T = TypeVar("T")
+
+encode_struct: Callable[[object], bytes] = msgspec.json.Encoder(order="sorted").encode
+"""Canonical bytes of data that holds no private text: heads, components, rows."""
+
+_decode_json = msgspec.json.Decoder().decode
+_TAGS = frozenset({"$text", "$bytes", "$int", "$object"})
+_INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
+DEPTH_MAX = 200
+BODY_BYTES_MAX = 64 * 1024 * 1024
+
+
+def encode_body(value: object) -> str:
+    """The stored form of a private value. Raises CodecError for what has none."""
+    if type(value) is str:
+        return value if _is_plain(value) and not value.startswith('{"$') else _dumps(_tag_text(value))
+    return _dumps(_tagged(value, 0))
+
+
+def decode_text(body: str) -> str:
+    """The text that a text body holds."""
+    if body.startswith('{"$text":'):
+        return _untag_text(_loads(body)["$text"])
+    return body
+
+
+def decode_json(body: str) -> Any:
+    """The value that a JSON body holds. Raises CodecError when it is not one or is over a bound."""
+    return _untagged(_loads(body))
+
+
+def decode_struct(data: bytes | str, type_: type[T]) -> T:
+    """A Struct from its canonical bytes. Raises CodecError."""
+    try:
+        return msgspec.json.decode(data, type=type_)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CodecError(f"{type_.__name__}: {error}") from error
+
+
+def convert(value: object, type_: type[T]) -> T:
+    """A Struct from plain decoded JSON. Raises CodecError."""
+    try:
+        return msgspec.convert(value, type_)
+    except msgspec.ValidationError as error:
+        raise CodecError(f"{type_.__name__}: {error}") from error
+
+
+def to_plain(value: object) -> Any:
+    """A Struct as plain dicts, lists, numbers and strings."""
+    return _decode_json(encode_struct(value))
+
+
+def check_registrable(type_: type[msgspec.Struct]) -> None:
+    """Refuses a type that could carry private text into a head. Raises CodecError."""
+    hints = typing.get_type_hints(type_)
+    for field in type_.__struct_fields__:
+        _check_hint(type_.__name__, field, hints[field])
+
+
+def _check_hint(owner: str, field: str, hint: object) -> None:
+    if hint is str or hint is Any or hint is object or hint is bytes:
+        raise CodecError(f"{owner}.{field}: plain text may be private; use an id, an Enum, a Name or an Address")
+    if hint in (Name, Digest, Address):
+        return
+    for inner in typing.get_args(hint):
+        if inner is not ...:
+            _check_hint(owner, field, inner)
+
+
+def _is_plain(text: str) -> bool:
+    return (text.isascii() and "\0" not in text) or ("\0" not in text and _encodes(text))
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _tag_text(text: str) -> dict[str, str]:
+    return {"$text": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
+
+
+def _untag_text(tag: str) -> str:
+    return base64.b64decode(tag).decode("utf-8", "surrogatepass")
+
+
+def _tagged(value: Any, depth: int) -> Any:
+    if depth > DEPTH_MAX:
+        raise CodecError(f"a value is nested deeper than {DEPTH_MAX} levels")
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, str):
+        return str(value) if _is_plain(value) else _tag_text(value)
+    if isinstance(value, Enum):
+        return _tagged(value.value, depth)
+    if isinstance(value, int):
+        return int(value) if _INT_MIN <= value <= _INT_MAX else {"$int": _digits(value)}
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise CodecError(f"{value} has no JSON form")
+        return value
+    if isinstance(value, bytes):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, (list, tuple)):
+        return [_tagged(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return _tagged_object(value, depth)
+    if isinstance(value, msgspec.Struct):
+        return _tagged(msgspec.to_builtins(value), depth)
+    raise CodecError(f"a {type(value).__name__} has no JSON form")
+
+
+def _tagged_object(value: dict[Any, Any], depth: int) -> Any:
+    for key in value:
+        if not isinstance(key, str):
+            raise CodecError(f"an object's key is a {type(key).__name__}, not text")
+    if all(_is_plain(key) and not key.startswith("$") for key in value):
+        return {key: _tagged(item, depth + 1) for key, item in value.items()}
+    return {"$object": [[_tagged(key, depth), _tagged(value[key], depth + 1)] for key in sorted(value)]}
+
+
+def _untagged(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_untagged(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if len(value) == 1:
+        (tag, inner), = value.items()
+        if tag in _TAGS:
+            return _untag(tag, inner)
+    return {key: _untagged(item) for key, item in value.items()}
+
+
+def _untag(tag: str, inner: Any) -> Any:
+    if tag == "$text":
+        return _untag_text(inner)
+    if tag == "$bytes":
+        return base64.b64decode(inner)
+    if tag == "$int":
+        return _number(inner)
+    return {_untagged(key): _untagged(item) for key, item in inner}
+
+
+def _digits(value: int) -> str:
+    return hex(value)
+
+
+def _number(digits: str) -> int:
+    return int(digits, 16)
+
+
+def _dumps(value: object) -> str:
+    return encode_struct(value).decode()
+
+
+def _loads(body: str | bytes) -> Any:
+    if len(body) > BODY_BYTES_MAX:
+        raise CodecError(f"a body of {len(body)} characters is over the limit of {BODY_BYTES_MAX}")
+    try:
+        return _decode_json(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        raise CodecError(f"not a JSON body: {error}") from error

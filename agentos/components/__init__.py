@@ -1,0 +1,64 @@
+"""Pure data attached to entities. `STORED` lists what the log keeps, by its key in stored records."""
+
+from agentos.components.agent import (
+    AgentConfig,
+    AgentState,
+    ResourceInfo,
+    ToolboxBinding,
+    ToolboxConfig,
+    ToolboxSharing,
+    ToolboxState,
+    ToolboxStatus,
+)
+from agentos.components.base import Component, Word
+from agentos.components.call import OPEN_STATUSES, CallConfig, CallState, CallStatus, EffectClass, Waiting
+from agentos.components.conversation import ConversationConfig, ConversationState, ConversationStatus, WaitingInput
+from agentos.components.tool import Access, AgentContext, ApprovalMode, ModelRef, Rule, ToolSpec, Verdict
+from agentos.components.turn import Outcome, Phase, TurnConfig, TurnLimits, TurnState
+
+STORED: tuple[type[Component], ...] = (
+    AgentConfig,
+    AgentState,
+    CallConfig,
+    CallState,
+    ConversationConfig,
+    ConversationState,
+    TurnConfig,
+    TurnState,
+)
+
+__all__ = [
+    "OPEN_STATUSES",
+    "STORED",
+    "Access",
+    "AgentConfig",
+    "AgentContext",
+    "AgentState",
+    "ApprovalMode",
+    "CallConfig",
+    "CallState",
+    "CallStatus",
+    "Component",
+    "ConversationConfig",
+    "ConversationState",
+    "ConversationStatus",
+    "EffectClass",
+    "ModelRef",
+    "Outcome",
+    "Phase",
+    "ResourceInfo",
+    "Rule",
+    "ToolSpec",
+    "ToolboxBinding",
+    "ToolboxConfig",
+    "ToolboxSharing",
+    "ToolboxState",
+    "ToolboxStatus",
+    "TurnConfig",
+    "TurnLimits",
+    "TurnState",
+    "Verdict",
+    "Waiting",
+    "Word",
+    "WaitingInput",
+]

@@ -1,0 +1,78 @@
+"""What is known of agents, toolboxes and live resources."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agentos.components.base import Component, Word
+from agentos.ids import AgentId, Digest, Micros, Name, ToolboxId
+
+
+class AgentConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """An installed agent: its slug, and the digest of the definition in force."""
+
+    component: ClassVar[str] = "agent_config"
+    slug: Name
+    definition: Digest
+
+
+class AgentState(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """version counts installed definitions, from 1; removed agents start no conversation."""
+
+    component: ClassVar[str] = "agent_state"
+    version: int = 1
+    removed: bool = False
+
+
+class ToolboxSharing(Word):
+    """How many calls a toolbox bears at once."""
+
+    EXCLUSIVE = "exclusive"
+    READ_WRITE = "read-write"
+    POOL = "pool"
+    STATELESS = "stateless"
+    PER_CONVERSATION = "per-conversation"
+    PER_AGENT = "per-agent"
+
+
+class ToolboxConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """An open toolbox: its name, its kind (script, python, ...) and how it is shared; size is that of a pool."""
+
+    component: ClassVar[str] = "toolbox_config"
+    name: Name
+    kind: Name
+    sharing: ToolboxSharing
+    size: int = 0
+
+
+class ToolboxStatus(Word):
+    READY = "ready"
+    ERROR = "error"
+    CLOSED = "closed"
+
+
+class ToolboxState(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """Whether calls can go to it; tools counts what it offers."""
+
+    component: ClassVar[str] = "toolbox_state"
+    status: ToolboxStatus
+    tools: int = 0
+
+
+class ToolboxBinding(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """Which toolboxes an agent may use."""
+
+    component: ClassVar[str] = "toolbox_binding"
+    agent: AgentId
+    toolboxes: tuple[ToolboxId, ...] = ()
+
+
+class ResourceInfo(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """A live thing lent to a scope. Never stored; empty after a reopen."""
+
+    component: ClassVar[str] = "resource_info"
+    name: Name
+    scope: Name
+    holders: int = 0
+    waiters: int = 0
+    since: Micros = Micros(0)

@@ -1,0 +1,78 @@
+"""What is known of a call of a tool."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from agentos.components.base import Component, Word
+from agentos.ids import Address, ConversationId, Name
+
+
+class CallStatus(Word):
+    """proposed, waiting and started are open; the others are ends."""
+
+    PROPOSED = "proposed"
+    WAITING = "waiting"
+    STARTED = "started"
+    DONE = "done"
+    DENIED = "denied"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    UNKNOWN = "unknown"
+
+
+OPEN_STATUSES = frozenset({CallStatus.PROPOSED, CallStatus.WAITING, CallStatus.STARTED})
+
+
+class Waiting(Word):
+    """What an open call waits for. Waiting for a slot is live state: a call that waits so has no call.started."""
+
+    APPROVAL = "approval"
+    HOOK = "hook"
+    CHILD = "child"
+    DOUBT = "doubt"
+
+
+class EffectClass(Word):
+    """What may happen when a call is run twice. Pinned in call.started.
+
+    pure: nothing; idempotent: nothing when the key is the same; once: harm, so it is never re-run by itself.
+    """
+
+    PURE = "pure"
+    IDEMPOTENT = "idempotent"
+    ONCE = "once"
+
+
+class CallConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """What was asked: the turn it belongs to, its place in the model's reply, the tool, and where the arguments stand."""
+
+    component: ClassVar[str] = "call_config"
+    turn: int
+    step: int
+    ordinal: int
+    tool: Name
+    arguments: Address
+    effect: EffectClass = EffectClass.ONCE
+    toolbox: Name | None = None
+    subagent: Name | None = None
+
+
+class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """Where the call stands.
+
+    attempt counts starts, from 1; 0 means never started. kind says more about `failed` and `denied`. child is the
+    conversation that a delegation runs in, granted what it
+    costs of the children budget: itself and what it may start. finish marks a result that may end the turn.
+    """
+
+    component: ClassVar[str] = "call_state"
+    status: CallStatus
+    attempt: int = 0
+    waiting: Waiting | None = None
+    kind: Name | None = None
+    child: ConversationId | None = None
+    granted: int = 0
+    finish: bool = False

@@ -1,0 +1,169 @@
+"""Runs one attempt of one call: deadline, cap, result; and asks a tool what became of a doubted one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from agentos.components import CallStatus, EffectClass
+from agentos.errors import ToolError
+from agentos.events.effects import Probe, RunCall
+from agentos.events.intake import CallReport, Item, Probed, Progress
+from agentos.governance.schema import normalized
+from agentos.ids import ConversationId, LogId, Name, call_id, turn_id
+from agentos.lineage import Lineage
+from agentos.resources import Scope
+from agentos.toolboxes.base import Failed, Finish
+from agentos.toolboxes.results import render
+
+if TYPE_CHECKING:
+    from agentos.effects.runner import Running, Services
+
+UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was not run again"
+
+
+class Context:
+    """What a tool sees of its call; see agentos.ports.CallContext. Its scope is made when something is deferred."""
+
+    __slots__ = (
+        "_log",
+        "_services",
+        "agent",
+        "attempt",
+        "call",
+        "conversation",
+        "key",
+        "scope",
+        "seq",
+        "timeout_s",
+        "turn",
+        "turn_seq",
+    )
+
+    def __init__(self, services: Services, effect: RunCall, agent: Name, timeout_s: float) -> None:
+        self._services = services
+        self._log = effect.log
+        self.seq = effect.call
+        self.turn_seq = effect.turn
+        self.call = call_id(effect.log, effect.call)
+        self.turn = turn_id(effect.log, effect.turn)
+        self.conversation = ConversationId(effect.log)
+        self.agent = agent
+        self.attempt = effect.attempt
+        self.key = str(self.call)
+        self.timeout_s = timeout_s
+        self.scope: Scope | None = None
+
+    @property
+    def lineage(self) -> Lineage:
+        return self._services.lineage(self._log, self.turn_seq, self.seq)
+
+    def progress(self, data: Any) -> None:
+        self._services.report(self._log, Progress(call=self.seq, data=data))
+
+    def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
+        if self.scope is None:
+            self.scope = self._services.call_scope(self._log, self.turn_seq, self.seq)
+        self.scope.push(getattr(release, "__name__", "release"), release)
+
+
+async def run_call(services: Services, effect: RunCall, running: Running) -> Item:
+    """A CallReport, whatever the tool does: its value, its failure, or that its outcome is unknown."""
+    context = services.turn_context(effect.log, effect.turn)
+    config, _ = services.call(effect.log, effect.call)
+    spec = next((t for t in (*context.tools, *context.hidden) if t.name == effect.tool), None)
+    limits = context.limits
+    timeout_s = spec.timeout_s if spec is not None and spec.timeout_s is not None else limits.tool_s
+    call = Context(services, effect, context.slug, timeout_s)
+    toolbox = services.toolbox(config.toolbox)
+    if toolbox is None:
+        return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
+    running.limit(services.clock, timeout_s)
+    arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    try:
+        report = _result(effect, await toolbox.call(effect.tool, arguments, call), limits.result_chars)
+    except asyncio.CancelledError as error:
+        report = _cancelled(effect, running, config.effect, timeout_s, getattr(error, "partial", ""))
+    except ToolError as error:
+        report = _report(effect, CallStatus.FAILED, str(error), "tool")
+    except BaseException as error:  # a tool may raise anything; it is the failure of this call alone
+        report = _report(effect, CallStatus.FAILED, f"{type(error).__name__}: {error}", "raised")
+    if call.scope is not None:
+        report = await _released(call.scope, report)
+    return report
+
+
+def _result(effect: RunCall, value: object, limit_chars: int) -> CallReport:
+    if isinstance(value, Failed):
+        shown = render(value.text, limit_chars)
+        return _report(effect, CallStatus.FAILED, shown.text, value.kind, shown.whole)
+    finish = isinstance(value, Finish)
+    shown = render(value.value if isinstance(value, Finish) else value, limit_chars)
+    return CallReport(
+        call=effect.call,
+        attempt=effect.attempt,
+        status=CallStatus.DONE,
+        text=shown.text,
+        whole=shown.whole,
+        finish=finish,
+    )
+
+
+def _report(
+    effect: RunCall, status: CallStatus, text: str, kind: str | None = None, whole: str | None = None
+) -> CallReport:
+    name = Name(kind) if kind else None
+    return CallReport(call=effect.call, attempt=effect.attempt, status=status, text=text, kind=name, whole=whole)
+
+
+def _cancelled(
+    effect: RunCall, running: Running, effect_class: EffectClass, timeout_s: float, partial: str
+) -> CallReport:
+    """A cancelled `once` call may have had its effect: unknown. The others are safely cancelled or timed out."""
+    if not running.was_cancelled():
+        return _report(effect, CallStatus.FAILED, "the tool cancelled itself", "raised")
+    so_far = f"\nOutput so far:\n{partial}" if partial else ""
+    timeout = running.ended == "timeout"
+    why = f"no result within {timeout_s:g} s" if timeout else "interrupted"
+    kind = "timeout" if timeout else "interrupted"
+    if effect_class is EffectClass.ONCE:
+        return _report(effect, CallStatus.UNKNOWN, f"{why}; whether it took effect is unknown{so_far}", kind)
+    return _report(effect, CallStatus.TIMED_OUT if timeout else CallStatus.CANCELLED, f"{why}{so_far}", kind)
+
+
+async def _released(scope: Scope, report: CallReport) -> CallReport:
+    """What the call borrowed comes back before its slot does; a failed release is told with the result."""
+    try:
+        await scope.close()
+    except Exception as error:
+        text = f"{report.text}\n(clean-up failed: {error})"
+        return CallReport(
+            call=report.call,
+            attempt=report.attempt,
+            status=report.status,
+            text=text,
+            kind=report.kind or Name("release"),
+            whole=report.whole,
+            finish=report.finish,
+        )
+    return report
+
+
+async def probe_call(services: Services, effect: Probe, running: Running) -> Item:
+    """A Probed: what the tool knows of a call that was running when the kernel died, or that nobody knows."""
+    config, _ = services.call(effect.log, effect.call)
+    toolbox = services.toolbox(config.toolbox)
+    if toolbox is None:
+        return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
+    running.limit(services.clock, services.turn_context(effect.log, effect.turn).limits.tool_s)
+    arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    try:
+        doubt = await toolbox.probe(effect.tool, arguments, call_id(LogId(effect.log), effect.call))
+    except (asyncio.CancelledError, Exception) as error:
+        if isinstance(error, asyncio.CancelledError) and not running.was_cancelled():
+            raise
+        return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=f"{UNKNOWN} (the probe failed: {error})")
+    if doubt is None:
+        return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
+    return Probed(call=effect.call, status=doubt.status, text=doubt.text)

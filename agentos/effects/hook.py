@@ -1,0 +1,54 @@
+"""Asks user code at a hook point."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from agentos.components import Verdict
+from agentos.events.effects import AskHook
+from agentos.events.intake import HookReport, Item
+from agentos.governance.schema import normalized
+from agentos.ids import Name, call_id
+
+if TYPE_CHECKING:
+    from agentos.effects.runner import Running, Services
+
+_STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
+
+
+async def ask_hooks(services: Services, effect: AskHook, running: Running) -> Item:
+    """A HookReport: deny beats ask beats allow beats nothing; a change is seen by the hooks after it.
+
+    A hook that raises or takes too long denies: who guards must not be talked out of it by failing.
+    """
+    arguments: dict[str, Any] = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    running.limit(services.clock, services.turn_context(effect.log, effect.turn).limits.tool_s)
+    verdict, by, reason, changed = Verdict.HOOK, Name("hooks"), "", False
+    for hook in services.hooks():
+        try:
+            said = await hook.before_call(call_id(effect.log, effect.call), effect.tool, arguments)
+        except asyncio.CancelledError:
+            if not running.was_cancelled():
+                raise
+            return _denied(effect, hook.name, "the hook was interrupted")
+        except Exception as error:
+            return _denied(effect, hook.name, f"hook {hook.name} raised {type(error).__name__}")
+        if said is None:
+            continue
+        if said.arguments is not None:
+            arguments, changed = said.arguments, True
+        if _STRICTNESS.get(said.verdict, -1) > _STRICTNESS.get(verdict, -1):
+            verdict, by, reason = said.verdict, hook.name, said.reason
+    return HookReport(
+        call=effect.call,
+        point=effect.point,
+        verdict=verdict,
+        by=by,
+        arguments=arguments if changed else None,
+        reason=reason,
+    )
+
+
+def _denied(effect: AskHook, by: Name, reason: str) -> HookReport:
+    return HookReport(call=effect.call, point=effect.point, verdict=Verdict.DENY, by=by, reason=reason)

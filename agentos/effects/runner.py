@@ -1,0 +1,179 @@
+"""Starts effects as tasks, ends each in exactly one report, and stops those of a turn on demand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from agentos.clock import Clock, Timer
+from agentos.components import AgentContext, CallConfig, CallState, CallStatus, ModelRef, Verdict
+from agentos.effects.call import probe_call, run_call
+from agentos.effects.hook import ask_hooks
+from agentos.effects.model import request_model
+from agentos.events.effects import AskHook, Effect, Probe, RequestModel, RunCall, StopTurn
+from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed
+from agentos.events.model import Finish, ModelDelta, ModelReply, ModelRequest
+from agentos.ids import LogId, Name
+from agentos.lineage import Lineage
+from agentos.models.base import ModelClient
+from agentos.ports import Hook
+from agentos.resources import Scope
+from agentos.toolboxes.base import Toolbox
+
+
+class Services(Protocol):
+    """What runners need from the kernel; all of it live, none of it stored by them."""
+
+    clock: Clock
+
+    def report(self, log: LogId, item: Item) -> None: ...
+    def publish_delta(self, delta: ModelDelta) -> None: ...
+    def wants_deltas(self, log: LogId) -> bool: ...
+    def turn_context(self, log: LogId, turn: int) -> AgentContext: ...
+    def request(self, effect: RequestModel) -> ModelRequest: ...
+    def model(self, slug: Name, ref: ModelRef) -> ModelClient: ...
+    def toolbox(self, name: Name | None) -> Toolbox | None: ...
+    def hooks(self) -> list[Hook]: ...
+    def body(self, log: LogId, seq: int, i: int) -> Any: ...
+    def call(self, log: LogId, call: int) -> tuple[CallConfig, CallState]: ...
+    def lineage(self, log: LogId, turn: int, call: int) -> Lineage: ...
+    def call_scope(self, log: LogId, turn: int, call: int) -> Scope: ...
+
+
+class Running:
+    """One running effect. ended says why its task was cancelled: `stopped` or `timeout`; empty when it was not."""
+
+    __slots__ = ("effect", "ended", "task", "timer")
+
+    def __init__(self, effect: Effect) -> None:
+        self.effect = effect
+        self.ended = ""
+        self.task: asyncio.Task[None] | None = None
+        self.timer: Timer | None = None
+
+    def cancel(self, why: str) -> None:
+        """The first reason counts."""
+        if not self.ended and self.task is not None:
+            self.ended = why
+            self.task.cancel()
+
+    def limit(self, clock: Clock, limit_s: float | None) -> None:
+        if limit_s is not None:
+            self.timer = clock.call_later(limit_s, lambda: self.cancel("timeout"))
+
+    def was_cancelled(self) -> bool:
+        """Whether a CancelledError is ours; then the task goes on, to make its report."""
+        if not self.ended:
+            return False
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        return True
+
+
+def _broken(effect: Any, error: Exception) -> Item:
+    """A runner that raised is a fault of this program; the turn is told, and does not wait for ever."""
+    text = f"{type(effect).__name__} broke: {type(error).__name__}: {error}"
+    if isinstance(effect, RequestModel):
+        return ModelReport(
+            turn=effect.turn,
+            base_seq=effect.base_seq,
+            reply=ModelReply(finish=Finish.ERROR),
+            error=Name("kernel"),
+            message=text,
+        )
+    if isinstance(effect, RunCall):
+        return CallReport(
+            call=effect.call, attempt=effect.attempt, status=CallStatus.UNKNOWN, text=text, kind=Name("kernel")
+        )
+    if isinstance(effect, AskHook):
+        return HookReport(call=effect.call, point=effect.point, verdict=Verdict.DENY, by=Name("kernel"), reason=text)
+    return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=text)
+
+
+class Runner:
+    """All running effects of a kernel, by log."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._running: dict[LogId, list[Running]] = {}
+        self._count = 0
+        self._idle: list[asyncio.Future[None]] = []
+        self._run: dict[type, Callable[[Services, Any, Running], Coroutine[Any, Any, Item]]] = {
+            RequestModel: request_model,
+            RunCall: run_call,
+            AskHook: ask_hooks,
+            Probe: probe_call,
+        }
+
+    def __len__(self) -> int:
+        return self._count
+
+    def busy(self, log: LogId) -> bool:
+        return log in self._running
+
+    def of(self, log: LogId) -> list[Effect]:
+        """What runs for a log now."""
+        return [running.effect for running in self._running.get(log, ())]
+
+    def start(self, effect: Effect) -> None:
+        """Starts an effect; StopTurn cancels the others of its turn instead."""
+        if isinstance(effect, StopTurn):
+            self._stop(effect)
+            return
+        running = Running(effect)
+        self._running.setdefault(effect.log, []).append(running)
+        self._count += 1
+        running.task = asyncio.get_running_loop().create_task(self._to_report(effect, running))
+
+    def _stop(self, effect: StopTurn) -> None:
+        for running in self._running.get(effect.log, ()):
+            if getattr(running.effect, "turn", 0) == effect.turn:
+                running.cancel("stopped")
+
+    async def _to_report(self, effect: Any, running: Running) -> None:
+        try:
+            report = await self._run[type(effect)](self._services, effect, running)
+        except Exception as error:
+            report = _broken(effect, error)
+        finally:
+            if running.timer is not None:
+                running.timer.cancel()
+            self._gone(effect.log, running)
+        self._services.report(effect.log, report)
+
+    def _gone(self, log: LogId, running: Running) -> None:
+        left = self._running[log]
+        left.remove(running)
+        if not left:
+            del self._running[log]
+        self._count -= 1
+        if not self._count:
+            for waiter in self._idle:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._idle.clear()
+
+    async def wait_idle(self, limit_s: float) -> bool:
+        """Whether everything has ended within the limit."""
+        if not self._count:
+            return True
+        waiter = asyncio.get_running_loop().create_future()
+        self._idle.append(waiter)
+        timer = self._services.clock.call_later(limit_s, lambda: waiter.done() or waiter.cancel())
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return False
+        finally:
+            timer.cancel()
+        return True
+
+    def cancel_all(self) -> None:
+        for effects in list(self._running.values()):
+            for running in list(effects):
+                running.cancel("stopped")

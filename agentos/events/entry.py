@@ -1,0 +1,196 @@
+"""Drafts, entries, and the canonical head that the log attests.
+
+A draft is what a system decides; an entry is a draft with its place in a log. Both have the same fields, so one fold
+serves a pass, a reload and a replay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from agentos import codec
+from agentos.components import STORED, Component
+from agentos.events.intake import Item
+from agentos.events.kinds import JSON_PAYLOADS, KINDS, EntryData
+from agentos.ids import CallId, Digest, LogId, Micros, Name
+
+
+class Erased:
+    """Stands for a private value whose body was erased."""
+
+    def __repr__(self) -> str:
+        return "ERASED"
+
+
+ERASED = Erased()
+
+
+class RawComponent(Component, frozen=True, kw_only=True):
+    """A stored component of a type that this program does not know; it is carried along as it is."""
+
+    component = "raw"
+    name: Name
+    value: msgspec.Raw
+
+
+class RawData(EntryData, frozen=True, kw_only=True):
+    """Data of an entry kind that this program does not know."""
+
+    kind = "raw"
+    name: Name
+    value: msgspec.Raw
+
+
+Change = tuple[int, Component]
+"""An entity of the log (0 the conversation, else the seq of a turn or call) and its new component."""
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """One entry to be: what it says, whose turn and call it is about, the component changes, the private values.
+
+    private is (payload name, value) in order. fed is the intake item that the entry records.
+    """
+
+    data: EntryData
+    turn: int = 0
+    call: int = 0
+    changes: tuple[Change, ...] = ()
+    private: tuple[tuple[str, Any], ...] = ()
+    fed: Item | None = None
+    by: Name = Name("")
+    cause: CallId | None = None
+
+
+class Entry(Draft, kw_only=True):
+    """A draft that is stored: the seq'th of its log, in the unit that began at `unit`, at that time, by that writer."""
+
+    log: LogId
+    seq: int
+    unit: int
+    at: Micros
+    writer: int
+
+
+class _Head(msgspec.Struct, omit_defaults=True):
+    at: int
+    kind: str
+    seq: int
+    unit: int
+    writer: int
+    by: str = ""
+    call: int = 0
+    cause: str | None = None
+    changes: Sequence[tuple[int, str, Any]] = ()
+    commitments: Sequence[tuple[str, bytes]] = ()
+    data: Any = None
+    turn: int = 0
+    version: int = 1
+
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder(_Head).decode
+_sha256 = hashlib.sha256
+
+
+def encode_head(
+    draft: Draft, seq: int, unit: int, at: int, writer: int, commitments: Sequence[tuple[str, bytes]]
+) -> bytes:
+    """The canonical bytes of an entry: JSON with sorted keys, defaults left out, no private text."""
+    data = draft.data
+    changes = [(entity, type(value).component, value) for entity, value in draft.changes]
+    return _encode(
+        _Head(
+            at, data.kind, seq, unit, writer, draft.by, draft.call, draft.cause, changes, commitments, data, draft.turn
+        )
+    )
+
+
+def seed_digest(log: str) -> bytes:
+    """What the chain of a log starts from; it ties every entry to the log's name."""
+    return _sha256(b"agentos log " + log.encode()).digest()
+
+
+def next_digest(previous: bytes, head: bytes) -> bytes:
+    return _sha256(previous + head).digest()
+
+
+def commitment(salt: bytes, body: str) -> bytes:
+    return _sha256(salt + body.encode()).digest()
+
+
+class Registry:
+    """The component types that entries may carry, by their key in stored records."""
+
+    def __init__(self, types: Sequence[type[Component]] = STORED) -> None:
+        self.types: dict[str, type[Component]] = {}
+        for type_ in types:
+            self.register(type_)
+
+    def register(self, type_: type[Component]) -> None:
+        """Adds a user's component type. Raises CodecError when it could carry private text into a head."""
+        codec.check_registrable(type_)
+        known = self.types.setdefault(type_.component, type_)
+        if known is not type_:
+            raise codec.CodecError(f"component {type_.component!r} is registered by {known.__qualname__} already")
+
+    def decode_change(self, entity: int, name: str, value: Any) -> Change:
+        type_ = self.types.get(name)
+        if type_ is None:
+            return entity, RawComponent(name=Name(name), value=msgspec.Raw(_encode(value)))
+        return entity, codec.convert(value, type_)
+
+
+def decode_head(head: str | bytes) -> _Head:
+    """The head as it stands. Raises CodecError."""
+    try:
+        return _decode(head)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise codec.CodecError(f"an entry's head is not one: {error}") from error
+
+
+def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None], registry: Registry) -> Entry:
+    """An entry from its stored head and bodies (by payload number; None for an erased one). Raises CodecError."""
+    raw = decode_head(head)
+    type_ = KINDS.get(raw.kind)
+    data = (
+        RawData(name=Name(raw.kind), value=msgspec.Raw(_encode(raw.data)))
+        if type_ is None
+        else codec.convert(raw.data or {}, type_)
+    )
+    return Entry(
+        data=data,
+        turn=raw.turn,
+        call=raw.call,
+        changes=tuple(registry.decode_change(*change) for change in raw.changes),
+        private=tuple((name, _value(name, bodies.get(i))) for i, (name, _) in enumerate(raw.commitments)),
+        by=Name(raw.by),
+        cause=CallId(raw.cause) if raw.cause else None,
+        log=log,
+        seq=raw.seq,
+        unit=raw.unit,
+        at=Micros(raw.at),
+        writer=raw.writer,
+    )
+
+
+def _value(name: str, body: str | None) -> Any:
+    if body is None:
+        return ERASED
+    return codec.decode_json(body) if name in JSON_PAYLOADS else codec.decode_text(body)
+
+
+def digest_of(value: object) -> Digest:
+    """The digest under which a definition stands: of its canonical body."""
+    return digest_of_body(codec.encode_body(value))
+
+
+def digest_of_body(body: str) -> Digest:
+    return Digest(_sha256(body.encode()).hexdigest())
+
+
+Body = Callable[[int, int], Any]
+"""Gives the private value number i of the entry at seq, of the log in hand."""

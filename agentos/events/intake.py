@@ -1,0 +1,195 @@
+"""Intake: what a conversation has received and not yet decided on. Live data; what a fed entry keeps of it is stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentos.components import CallStatus, Outcome, Verdict, Word
+from agentos.events.model import ModelReply
+from agentos.ids import AgentId, CallId, ConversationId, Name
+
+
+class Start(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Begin the conversation, unless it has begun (create or attach)."""
+
+    agent: AgentId
+    slug: Name
+    root: ConversationId
+    parent: ConversationId | None = None
+    parent_call: CallId | None = None
+    depth: int = 0
+    children_budget: int = 0
+    key: Name | None = None
+    by: Name = Name("")
+    tenant: Name | None = None
+
+
+class Input(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A message of a user, or the task of a delegating call (cause). ticket names who waits for the storing, 0 nobody."""
+
+    text: str
+    key: Name | None = None
+    by: Name = Name("")
+    cause: CallId | None = None
+    ephemeral: bool = False
+    ticket: int = 0
+
+
+class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A delegation as it arrives at the child: create or attach, then the task."""
+
+    start: Start
+    text: str
+    call: CallId
+
+
+class ModelReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How one model request ended: with a reply, or with the kind of error and what had come so far."""
+
+    turn: int
+    base_seq: int
+    reply: ModelReply
+    error: Name | None = None
+    message: str = ""
+    retry_after_s: float | None = None
+
+
+class CallReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How one attempt of a call ended. text is what the model reads; whole is the uncut result when text is a part."""
+
+    call: int
+    attempt: int
+    status: CallStatus
+    text: str
+    kind: Name | None = None
+    whole: str | None = None
+    finish: bool = False
+
+
+class ChildEnded(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The end of a child's turn as it arrives at the delegating call. child_head is the child's digest after that
+    unit; children_used counts the conversations that this call started, the child itself included."""
+
+    call: CallId
+    outcome: Outcome
+    text: str
+    outcome_name: Name | None = None
+    child_head: Name = Name("")
+    children_used: int = 0
+
+
+class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the hooks of one point said. arguments replaces those of the call when not None."""
+
+    call: int
+    point: Name
+    verdict: Verdict
+    by: Name
+    arguments: dict[str, Any] | None = None
+    reason: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A person's or a port's answer to an approval request, named by its call."""
+
+    call: CallId
+    verdict: Verdict
+    by: Name = Name("")
+    reason: str = ""
+
+
+class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the tool itself knows of a doubted call: done, failed, or unknown."""
+
+    call: int
+    status: CallStatus
+    text: str
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Something that a running call wants kept."""
+
+    call: int
+    data: Any
+
+
+class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """End the open turn. call limits it to the turn that took that delegation."""
+
+    by: Name = Name("user")
+    reason: Name = Name("interrupt")
+    call: CallId | None = None
+
+
+class WakeReason(Word):
+    RETRY = "retry"
+    DEADLINE = "deadline"
+    APPROVAL = "approval"
+    GRACE = "grace"
+
+
+class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A time that was waited for has come. turn guards against a wake-up that comes late."""
+
+    reason: WakeReason
+    turn: int
+    call: int = 0
+
+
+class Resume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The effects of the open turn are gone: after a crash (n counts), or since this is a fork."""
+
+    n: int = 1
+    fork: bool = False
+
+
+class Control(Word):
+    PAUSE = "pause"
+    UNPAUSE = "unpause"
+    CLOSE = "close"
+
+
+class ControlItem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Pause, unpause or close the conversation."""
+
+    control: Control
+    by: Name = Name("user")
+
+
+class SlotFree(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A toolbox has room for this waiting call. Not recorded: call.started is."""
+
+    call: int
+
+
+Item = (
+    Start
+    | Input
+    | Delegate
+    | ModelReport
+    | CallReport
+    | ChildEnded
+    | HookReport
+    | Answer
+    | Probed
+    | Progress
+    | Cancel
+    | Wake
+    | Resume
+    | ControlItem
+    | SlotFree
+)
+
+POSTED: dict[str, type[msgspec.Struct]] = {
+    "delegate": Delegate,
+    "child_ended": ChildEnded,
+    "cancel": Cancel,
+    "answer": Answer,
+    "input": Input,
+    "control": ControlItem,
+}
+"""The items that may travel through `inbox`, by their kind there."""
+
+POST_KIND: dict[type[msgspec.Struct], str] = {type_: kind for kind, type_ in POSTED.items()}

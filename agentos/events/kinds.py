@@ -1,0 +1,300 @@
+"""The entry kinds of a conversation: one table.
+
+Each kind has a data type, whose docstring says what the entry means; `private` names its payloads in order; `fed` tells
+whether an entry records one item of intake (replay rebuilds the intake from these) or is decided by a system; `after`
+lists the phases that its turn may be moved to by the entry.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from agentos.components import CallStatus, Outcome, Phase, Verdict, Word
+from agentos.events.intake import Control, WakeReason
+from agentos.events.model import Finish, Usage
+from agentos.ids import Digest, Name
+
+NO_PHASE: frozenset[Phase] = frozenset()
+
+
+class EntryData(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What an entry says beside its component changes."""
+
+    kind: ClassVar[str]
+    fed: ClassVar[bool] = False
+    private: ClassVar[tuple[str, ...]] = ()
+    after: ClassVar[frozenset[Phase]] = NO_PHASE
+    writer: ClassVar[str] = ""
+
+
+class ConversationStarted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The conversation begins. Agent, parent, root, depth and budget stand in its ConversationConfig."""
+
+    kind: ClassVar[str] = "conversation.started"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit"
+    key: Name | None = None
+
+
+class InputReceived(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A message was received. In an open turn it waits for the next one. An ephemeral one leaves the history with its turn."""
+
+    kind: ClassVar[str] = "input.received"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("text",)
+    writer: ClassVar[str] = "admit"
+    key: Name | None = None
+    ephemeral: bool = False
+
+
+class TurnStarted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A turn takes all waiting inputs. Their seqs, the pinned context and the limits stand in its TurnConfig."""
+
+    kind: ClassVar[str] = "turn.started"
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.PROMPT})
+    writer: ClassVar[str] = "admit"
+
+
+class ModelRequested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A model is asked. request is the digest over the context and every message; messages counts them."""
+
+    kind: ClassVar[str] = "model.requested"
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.COMPLETE})
+    writer: ClassVar[str] = "prompt"
+    request: Digest
+    messages: int
+
+
+class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call of a reply; its arguments are a payload. id is the provider's, cleaned to a name."""
+
+    tool: Name
+    id: Name | None = None
+
+
+class ModelFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A model request ended. Payloads: text, then thinking and error if any, then the arguments of each call in order."""
+
+    kind: ClassVar[str] = "model.finished"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("text", "thinking", "error", "arguments")
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.GATE, Phase.PROMPT, Phase.SETTLING})
+    writer: ClassVar[str] = "complete, recover, settle"
+    finish: Finish
+    usage: Usage = Usage()
+    calls: tuple[AskedCall, ...] = ()
+    error: Name | None = None
+    retry_after_s: float | None = None
+
+
+class CallProposed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A call of a reply is judged: allow, deny, ask, or wait for the hooks. It introduces the call."""
+
+    kind: ClassVar[str] = "call.proposed"
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL})
+    writer: ClassVar[str] = "gate"
+    verdict: Verdict
+
+
+class HookDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The hooks of a point decided on a call; their changes of the arguments are a payload."""
+
+    kind: ClassVar[str] = "hook.decided"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("arguments", "reason")
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL})
+    writer: ClassVar[str] = "gate"
+    point: Name
+    verdict: Verdict
+
+
+class ApprovalRequested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A person is asked about a call; the request is named by the call's id. The turn parks."""
+
+    kind: ClassVar[str] = "approval.requested"
+    writer: ClassVar[str] = "gate"
+    tool: Name
+
+
+class ApprovalDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """Somebody answered the request."""
+
+    kind: ClassVar[str] = "approval.decided"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("reason",)
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL})
+    writer: ClassVar[str] = "gate"
+    verdict: Verdict
+
+
+class CallStarted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A call has its slot and goes to the tool, or to a child conversation, right after this is stored."""
+
+    kind: ClassVar[str] = "call.started"
+    writer: ClassVar[str] = "call, recover"
+
+
+class CallProgress(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A running call asked for something to be kept."""
+
+    kind: ClassVar[str] = "call.progress"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("data",)
+    writer: ClassVar[str] = "call"
+
+
+class CallSource(Word):
+    """Where the end of a call comes from: a report of its runner, the end of a child, a probe, or a decision."""
+
+    REPORT = "report"
+    CHILD = "child"
+    PROBE = "probe"
+    DECIDED = "decided"
+
+
+class CallFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """An attempt of a call ended. Payloads: result, and whole when it was cut. A lost attempt is followed by another."""
+
+    kind: ClassVar[str] = "call.finished"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("result", "whole")
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.PROMPT, Phase.SETTLING})
+    writer: ClassVar[str] = "gate, call, recover, settle"
+    status: CallStatus
+    call_kind: Name | None = None
+    source: CallSource = CallSource.REPORT
+    finish: bool = False
+    child_head: Name | None = None
+    outcome: Outcome | None = None
+    outcome_name: Name | None = None
+    children_used: int = 0
+
+
+class CallDoubted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A started `once` call whose effects nobody can tell after a crash; it is not run again."""
+
+    kind: ClassVar[str] = "call.doubted"
+    writer: ClassVar[str] = "recover"
+
+
+class TurnCancelling(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The turn is being ended before its time: by a person, a delegating call, a deadline, or a system that raised."""
+
+    kind: ClassVar[str] = "turn.cancelling"
+    fed: ClassVar[bool] = True
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.SETTLING})
+    writer: ClassVar[str] = "admit, the tick"
+    reason: Name
+    call: Name | None = None
+    decided: bool = False
+
+
+class WakeFired(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A time that was waited for has come."""
+
+    kind: ClassVar[str] = "wake.fired"
+    fed: ClassVar[bool] = True
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL, Phase.SETTLING})
+    writer: ClassVar[str] = "admit, gate, settle"
+    reason: WakeReason
+    call: int = 0
+
+
+class TurnResumed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A recovery or a fork found the turn open and its effects gone."""
+
+    kind: ClassVar[str] = "turn.resumed"
+    fed: ClassVar[bool] = True
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.SETTLING})
+    writer: ClassVar[str] = "recover"
+    n: int = 1
+    fork: bool = False
+
+
+class TurnFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The turn ended; its outcome and counters stand in its TurnState."""
+
+    kind: ClassVar[str] = "turn.finished"
+    after: ClassVar[frozenset[Phase]] = frozenset({Phase.SETTLED})
+    writer: ClassVar[str] = "settle"
+
+
+class ConversationControlled(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The conversation was paused, unpaused or closed."""
+
+    kind: ClassVar[str] = "conversation.controlled"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit"
+    control: Control
+
+
+class ChildLate(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A child ended after its call had been finished without it."""
+
+    kind: ClassVar[str] = "child.late"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("result",)
+    writer: ClassVar[str] = "admit"
+    child_head: Name
+    outcome: Outcome
+    outcome_name: Name | None = None
+    children_used: int = 0
+
+
+class Snapshot(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """Every loaded stored component of the log, as changes; a fold may begin here. Not compared by replay."""
+
+    kind: ClassVar[str] = "snapshot"
+    writer: ClassVar[str] = "journal"
+    window: tuple[int, ...] = ()
+
+
+class AgentInstalled(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In an agent's log: a definition comes into force."""
+
+    kind: ClassVar[str] = "agent.installed"
+    writer: ClassVar[str] = "kernel"
+
+
+class AgentRemoved(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In an agent's log: it starts no more conversations."""
+
+    kind: ClassVar[str] = "agent.removed"
+    writer: ClassVar[str] = "kernel"
+
+
+KINDS: dict[str, type[EntryData]] = {
+    type_.kind: type_
+    for type_ in (
+        ConversationStarted,
+        InputReceived,
+        TurnStarted,
+        ModelRequested,
+        ModelFinished,
+        CallProposed,
+        HookDecided,
+        ApprovalRequested,
+        ApprovalDecided,
+        CallStarted,
+        CallProgress,
+        CallFinished,
+        CallDoubted,
+        TurnCancelling,
+        WakeFired,
+        TurnResumed,
+        TurnFinished,
+        ConversationControlled,
+        ChildLate,
+        Snapshot,
+        AgentInstalled,
+        AgentRemoved,
+    )
+}
+
+JSON_PAYLOADS = frozenset({"arguments", "data"})
+"""Payload names whose bodies are JSON; the bodies of all others are text."""
+
+MESSAGE_ROLES = {InputReceived.kind: "user", ModelFinished.kind: "assistant", CallFinished.kind: "tool"}
+"""Kinds whose first payload is a message, and its role; it stands in the table `messages`."""

@@ -1,0 +1,1 @@
+"""Clients: they render entries and pass commands on, and decide nothing."""

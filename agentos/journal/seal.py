@@ -1,0 +1,129 @@
+"""From a pass to a unit: drafts become entries with seq, digest and commitments, and everything that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import msgspec
+
+from agentos import codec
+from agentos.components import Component
+from agentos.events.entry import Draft, commitment, encode_head, next_digest
+from agentos.events.intake import POST_KIND, ChildEnded, Item
+from agentos.events.kinds import MESSAGE_ROLES, Snapshot
+from agentos.ids import Micros, Name, SaltSource
+from agentos.journal.projections import Projection, Times, project
+from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, PayloadRow, Unit, WakeupRow
+from agentos.world import Alarm, Post, View
+
+C = TypeVar("C", bound=Component)
+
+
+class Head(msgspec.Struct, kw_only=True):
+    """Where a log ends, and this writer's right to go on with it. new: no unit of it is stored yet."""
+
+    row: LogRow
+    snapshot: int = 0
+    new: bool = False
+
+
+class Sealed(msgspec.Struct):
+    """A unit on its way to the store, and what its pass leaves behind once it is there."""
+
+    unit: Unit
+    drafts: Sequence[Draft]
+    first: int
+    at: Micros
+    projection: Projection
+
+
+def seal(view: View, head: Head, writer: int, times: Times, salts: SaltSource, snapshot_entries: int) -> Sealed:
+    """The unit of a pass. Nothing that it is made from is changed, but for a snapshot that is due and joins the view."""
+    if view.next - 1 - head.snapshot > snapshot_entries:
+        view.add_snapshot(snapshot_of(view))
+    projection = project(view.log, view.drafts, view.first, view.now, view.find, times)
+    unit = seal_drafts(view.drafts, head, view.first, view.now, writer, salts)
+    unit.conversation, unit.turns, unit.calls = projection.conversation, projection.turns, projection.calls
+    unit.components = projection.components
+    if view.posts:
+        unit.posts = [_inbox_row(post, unit.digest, salts) for post in view.posts]
+    if view.alarms:
+        unit.wakeups = [wakeup_row(view.log, alarm) for alarm in view.alarms]
+    return Sealed(unit, view.drafts, view.first, view.now, projection)
+
+
+def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer: int, salts: SaltSource) -> Unit:
+    """The chained entries of a unit; also for logs of administration, which have no pass."""
+    entries: list[EntryRow] = []
+    payloads: list[PayloadRow] = []
+    messages: list[MessageRow] = []
+    row = head.row
+    digest = row.digest
+    seq = first
+    for draft in drafts:
+        commitments = _commit(draft, seq, payloads, messages, salts) if draft.private else ()
+        encoded = encode_head(draft, seq, first, at, writer, commitments)
+        digest = next_digest(digest, encoded)
+        entries.append((seq, first, draft.data.kind, draft.turn, draft.call, at, encoded.decode(), digest))
+        seq += 1
+    return Unit(
+        log=row.id,
+        owner=row.owner,
+        epoch=row.epoch,
+        previous_seq=row.seq,
+        previous=row.digest,
+        seq=seq - 1,
+        digest=digest,
+        entries=entries,
+        payloads=payloads,
+        messages=messages,
+        create=row if head.new else None,
+    )
+
+
+def _commit(
+    draft: Draft, seq: int, payloads: list[PayloadRow], messages: list[MessageRow], salts: SaltSource
+) -> list[tuple[str, bytes]]:
+    role = MESSAGE_ROLES.get(draft.data.kind)
+    commitments = []
+    i = 0
+    for name, value in draft.private:
+        salt, body = salts.salt(), codec.encode_body(value)
+        commitments.append((name, commitment(salt, body)))
+        if i == 0 and role is not None:
+            messages.append((seq, role, draft.turn, draft.call, salt, body))
+        else:
+            payloads.append((seq, i, name, salt, body))
+        i += 1
+    return commitments
+
+
+def snapshot_of(view: View) -> Draft:
+    """Every loaded stored component, as one entry at which a fold may begin."""
+    changes = tuple(
+        (entity, component) for entity, type_ in view.entities() if (component := view.find(entity, type_)) is not None
+    )
+    return Draft(data=Snapshot(), changes=changes)
+
+
+def posted_item(post: Post, digest: bytes) -> Item:
+    """The item as it arrives: the end of a child's turn names the child's digest after that unit."""
+    if post.end and isinstance(post.item, ChildEnded):
+        return msgspec.structs.replace(post.item, child_head=Name(digest.hex()))
+    return post.item
+
+
+def _inbox_row(post: Post, digest: bytes, salts: SaltSource) -> InboxRow:
+    item = posted_item(post, digest)
+    return InboxRow(
+        log=post.log,
+        key=post.key,
+        kind=POST_KIND[type(item)],
+        salt=salts.salt(),
+        body=codec.encode_body(msgspec.to_builtins(item)),
+    )
+
+
+def wakeup_row(log: str, alarm: Alarm) -> WakeupRow:
+    return WakeupRow(log=log, reason=alarm.reason, turn=alarm.turn, call=alarm.call, due_at=alarm.due_at)

@@ -1,0 +1,50 @@
+"""A conversation in memory: its slice of the World, the head of its log, its intake, and who waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from agentos.clock import Timer
+from agentos.events.intake import Item
+from agentos.ids import LogId
+from agentos.journal import Head, Times
+from agentos.kernel.outcome import RunOutcome
+from agentos.persistence.base import WakeupRow
+from agentos.world import Slice
+
+
+class Loaded:
+    """Live bookkeeping of one log; nothing of it is stored."""
+
+    __slots__ = ("alarms", "asks", "head", "intake", "keys", "log", "slice", "timers", "times")
+
+    def __init__(self, slice_: Slice, head: Head, times: Times) -> None:
+        self.log: LogId = slice_.log
+        self.slice = slice_
+        self.head = head
+        self.times = times
+        self.intake: list[Item] = []
+        self.keys: dict[int, str] = {}
+        self.asks: dict[int, asyncio.Future[RunOutcome]] = {}
+        self.alarms: dict[tuple[str, int, int], WakeupRow] = {}
+        self.timers: dict[tuple[str, int, int], Timer] = {}
+
+    def key_of(self, item: Item) -> str | None:
+        """The inbox key that an item came under; forgotten once asked."""
+        return self.keys.pop(id(item), None) if self.keys else None
+
+
+class Ticket:
+    """Who waits for an input: for its storing, or for the end of the turn that takes it."""
+
+    __slots__ = ("ended", "stored")
+
+    def __init__(self, stored: asyncio.Future[int] | None, ended: asyncio.Future[RunOutcome] | None) -> None:
+        self.stored = stored
+        self.ended = ended
+
+    def fail(self, error: Exception) -> None:
+        for waiter in (self.stored, self.ended):
+            if waiter is not None and not waiter.done():
+                waiter.set_exception(error)

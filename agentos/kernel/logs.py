@@ -1,0 +1,239 @@
+"""Which logs are in memory: loads them with ownership first, routes items to them, and lets idle ones go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from agentos import codec
+from agentos.components import ConversationState, TurnConfig
+from agentos.errors import KernelClosed, StoreDamaged, StoreUnavailable, UnknownConversation
+from agentos.events.entry import Registry, seed_digest
+from agentos.events.intake import POST_KIND, POSTED, Delegate, Item, Resume, Start
+from agentos.ids import CONVERSATION, Digest, Kind, LogId
+from agentos.journal import Head, Times, fold
+from agentos.kernel.catalog import Catalog
+from agentos.kernel.loaded import Loaded
+from agentos.kernel.tick import Ticker
+from agentos.persistence.base import InboxRow, LogRow, Store, Verdict
+from agentos.world import World
+
+
+class Foreign(Exception):
+    """A living writer of another process owns the log."""
+
+
+class Logs:
+    """The loaded logs of one kernel."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        catalog: Catalog,
+        ticker: Ticker,
+        registry: Registry,
+        busy: Callable[[LogId], bool],
+        live_max: int,
+    ) -> None:
+        self._world, self._store, self._catalog = world, store, catalog
+        self._ticker, self._registry, self._busy, self._live_max = ticker, registry, busy, live_max
+        self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fed: set[tuple[str, str]] = set()
+        self.mine: set[LogId] = set()
+        self.closed = False
+
+    def begin(self, log: LogId, start: Start) -> Loaded:
+        """A conversation that no store knows yet."""
+        row = LogRow(
+            id=log,
+            kind=Kind.CONVERSATION.value,
+            owner=self._ticker.writer,
+            epoch=1,
+            seq=0,
+            digest=seed_digest(log),
+            root=start.root,
+            parent_call=start.parent_call,
+            tenant=start.tenant,
+        )
+        loaded = Loaded(self._world.load(log), Head(row=row, new=True), Times())
+        self._register(loaded)
+        return loaded
+
+    async def get(self, log: LogId) -> Loaded:
+        """The loaded log; loads it, and takes over an open turn of a dead owner.
+
+        Errors: UnknownConversation; Foreign when a living process owns it.
+        """
+        found = self._ticker.loaded.get(log)
+        if found is not None:
+            return found
+        if self.closed:
+            raise KernelClosed
+        task = self._loads.get(log)
+        if task is None:
+            task = self._loads[log] = asyncio.get_running_loop().create_task(self._load(log))
+            task.add_done_callback(lambda _: self._loads.pop(log, None))
+        return await asyncio.shield(task)
+
+    def route(self, log: LogId, item: Item, key: str) -> None:
+        """An item that was posted to a log with a unit of ours, or read from the inbox."""
+        if (log, key) in self._fed:
+            return
+        self._fed.add((log, key))
+        loaded = self._ticker.loaded.get(log)
+        if loaded is not None:
+            self._ticker.feed(loaded, item, key)
+            return
+        task = asyncio.get_running_loop().create_task(self._route(log, item, key))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _route(self, log: LogId, item: Item, key: str) -> None:
+        try:
+            loaded = await self.get(log)
+        except UnknownConversation:
+            if not isinstance(item, Delegate):
+                return
+            loaded = self._ticker.loaded.get(log) or self.begin(log, item.start)
+        except (Foreign, KernelClosed, StoreUnavailable):
+            self._fed.discard((log, key))  # its owner, or a later poll, takes it from the inbox
+            return
+        if not any(known == key for known in loaded.keys.values()):
+            self._ticker.feed(loaded, item, key)
+
+    async def poll(self) -> None:
+        """Takes what other processes put into the inbox for logs of ours."""
+        for row in await self._store.inbox():
+            if LogId(row.log) in self.mine:
+                self.route(LogId(row.log), item_of(row), row.key)
+
+    async def take_inbox(self, log: LogId) -> None:
+        for row in await self._store.inbox(log):
+            self.route(log, item_of(row), row.key)
+
+    def lost(self, loaded: Loaded, verdict: Verdict) -> None:
+        """The store refused our unit: forget what we thought, and read the log again for what is still to do."""
+        self.unload(loaded)
+        if verdict is Verdict.FENCED:
+            self.mine.discard(loaded.log)
+        for item in loaded.intake:
+            key = loaded.keys.get(id(item))
+            if key is None and type(item) in POST_KIND and verdict is Verdict.FENCED:
+                self._background(self._store.post(inbox_row(loaded.log, f"handed:{os.urandom(8).hex()}", item)))
+            elif verdict is Verdict.CONFLICT:
+                self._fed.discard((loaded.log, key or ""))
+                self._background(self._again(loaded.log, item, key))
+
+    async def _again(self, log: LogId, item: Item, key: str | None) -> None:
+        self._ticker.feed(await self.get(log), item, key)
+
+    def unload(self, loaded: Loaded) -> None:
+        self._ticker.loaded.pop(loaded.log, None)
+        self._world.unload(loaded.log)
+        for timer in loaded.timers.values():
+            timer.cancel()
+        for key in loaded.keys.values():
+            self._fed.discard((loaded.log, key))
+
+    def evict(self) -> None:
+        """Lets the longest unused conversations go that have nothing to do; the store has them."""
+        over = len(self._ticker.loaded) - self._live_max
+        if over <= 0:
+            return
+        for loaded in list(self._ticker.loaded.values()):
+            if over <= 0:
+                return
+            state = loaded.slice.get(CONVERSATION, ConversationState)
+            idle = not loaded.intake and not loaded.asks and not loaded.alarms and not loaded.head.new
+            if idle and state is not None and not self._busy(loaded.log):
+                self.unload(loaded)
+                over -= 1
+
+    def touched(self, loaded: Loaded) -> None:
+        """Moves a conversation to the end of the line for eviction."""
+        known = self._ticker.loaded
+        if len(known) >= self._live_max and loaded.log in known:
+            known[loaded.log] = known.pop(loaded.log)
+
+    async def close(self) -> None:
+        self.closed = True
+        waiting = [*self._tasks, *self._loads.values()]
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+    async def _load(self, log: LogId) -> Loaded:
+        row = await self._store.log(log)
+        if row is None:
+            raise UnknownConversation(log)
+        taken_over = row.owner != self._ticker.writer
+        if taken_over:
+            row = await self._store.claim(log)
+            if row is None:
+                raise Foreign(log)
+        slice_, times = await self._fold(log, row)
+        loaded = Loaded(slice_, Head(row=row, snapshot=await self._store.last_snapshot(log)), times)
+        state = slice_.get(CONVERSATION, ConversationState)
+        if state is not None and state.open_turn:
+            config = slice_.get(state.open_turn, TurnConfig)
+            assert config is not None, "an open turn has a configuration"
+            await self._know(config.context)
+        self._register(loaded)
+        if taken_over:
+            await self._take_up(loaded, state)
+        return loaded
+
+    async def _fold(self, log: LogId, row: LogRow) -> tuple[object, Times]:
+        stored = await self._store.entries(log)
+        if not stored or stored[-1].digest != row.digest or stored[-1].seq != row.seq:
+            raise StoreDamaged(self._store.url, f"the head of {log} is not its last entry")
+        world = World()
+        fold(world, log, stored, self._registry)  # a fold that fails leaves the real World as it was
+        return fold(self._world, log, stored, self._registry)
+
+    async def _know(self, digest: Digest) -> None:
+        if self._catalog.knows(digest):
+            return
+        found = await self._store.definition(digest)
+        if found is None:
+            raise StoreDamaged(self._store.url, f"definition {digest} is missing")
+        self._catalog.learn(digest, found[1])
+
+    async def _take_up(self, loaded: Loaded, state: ConversationState | None) -> None:
+        for wakeup in await self._store.wakeups():
+            if wakeup.log == loaded.log:
+                self._ticker.arm(loaded, wakeup)
+        if state is not None and (state.open_turn or state.waiting):
+            self._ticker.feed(loaded, Resume())
+
+    def _register(self, loaded: Loaded) -> None:
+        self._ticker.loaded[loaded.log] = loaded
+        self.mine.add(loaded.log)
+
+    def _background(self, work: Awaitable[object]) -> None:
+        async def run() -> None:
+            await work
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def item_of(row: InboxRow) -> Item:
+    """The item that an inbox row holds. Raises CodecError."""
+    return codec.convert(codec.decode_json(row.body), POSTED[row.kind])  # type: ignore[return-value]
+
+
+def inbox_row(log: str, key: str, item: Item) -> InboxRow:
+    return InboxRow(
+        log=log,
+        key=key,
+        kind=POST_KIND[type(item)],
+        salt=os.urandom(16),
+        body=codec.encode_body(msgspec.to_builtins(item)),
+    )

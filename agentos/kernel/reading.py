@@ -1,0 +1,91 @@
+"""Reading a store without a kernel, and posting to its inbox: no turn is driven, and another process may be at work."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from agentos.codec import decode_text
+from agentos.components import Outcome
+from agentos.errors import ConfigurationError, UnknownConversation
+from agentos.events.entry import Entry, Registry
+from agentos.events.intake import Item
+from agentos.ids import ConversationId, LogId, Name, turn_id
+from agentos.journal import decode_units
+from agentos.kernel.logs import inbox_row
+from agentos.kernel.outcome import RunOutcome
+from agentos.persistence import open_store
+from agentos.persistence.base import Rows, Store
+
+_LAST_TURN = """
+select conversations.agent, turns.seq, turns.outcome, turns.outcome_name, turns.steps, turns.calls,
+    turns.input_tokens, turns.output_tokens,
+    (select text from messages where messages.n = turns.n and messages.turn = turns.seq and role = 'assistant'
+        order by messages.seq desc limit 1)
+from logs join turns on turns.n = logs.n join conversations on conversations.n = logs.n
+where logs.id = ? and turns.outcome is not null order by turns.seq desc limit 1
+"""
+
+
+class Reading:
+    """A store as a client sees it."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._registry = Registry()
+
+    @property
+    def url(self) -> str:
+        return self.store.url
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """One reading statement. Raises QueryRefused, StoreError."""
+        return await self.store.query(sql, parameters)
+
+    async def entries(self, log: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
+        """Stored entries with their bodies. Raises UnknownConversation when there is no such log."""
+        stored = await self.store.entries(log, after_seq, upto)
+        if not stored and await self.store.log(log) is None:
+            raise UnknownConversation(log)
+        return [entry for unit in decode_units(LogId(log), stored, self._registry) for entry in unit]
+
+    async def post(self, log: LogId, key: str, item: Item) -> bool:
+        """Puts an item into the inbox of a log, for whoever owns it; False when the key is known already."""
+        await self.store.open(uuid.uuid4().hex)
+        try:
+            return await self.store.post(inbox_row(log, key, item))
+        finally:
+            await self.store.close()
+
+    async def last_outcome(self, conversation: str) -> RunOutcome | None:
+        """How the last settled turn ended, as far as tables tell; None when there was none."""
+        for row in (await self.query(_LAST_TURN, (conversation,))).rows:
+            agent, turn, outcome, name, steps, calls, input_tokens, output_tokens, text = row
+            return RunOutcome(
+                outcome=Outcome(outcome),
+                name=Name(name) if name else None,
+                text=decode_text(text or ""),
+                error="",
+                conversation=ConversationId(conversation),
+                turn=turn_id(conversation, turn),
+                agent=Name(agent),
+                steps=steps,
+                calls=calls,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+            )
+        return None
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[Reading]:
+    """A store that exists already. Raises ConfigurationError for a store that no other process could have filled."""
+    if url == "memory:":
+        raise ConfigurationError("a store in memory ends with its process; name one with --store sqlite:///FILE")
+    store = open_store(url)
+    try:
+        yield Reading(store)
+    finally:
+        await store.close()
+

@@ -1,0 +1,158 @@
+"""The live side that passes and runners may ask: slots, contexts, models, toolboxes, bodies, scopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentos.clock import Clock
+from agentos.components import (
+    Access,
+    AgentContext,
+    CallConfig,
+    CallState,
+    ConversationConfig,
+    ModelRef,
+    TurnConfig,
+    TurnState,
+)
+from agentos.errors import UnknownConversation
+from agentos.events.effects import RequestModel
+from agentos.events.intake import Item
+from agentos.events.model import ModelDelta, ModelRequest
+from agentos.ids import CONVERSATION, AgentId, ConversationId, Digest, LogId, Name, call_id, log_and_seq, turn_id
+from agentos.kernel.catalog import Catalog
+from agentos.kernel.watch import Watchers
+from agentos.lineage import FrameType, Lineage, LineageFrame
+from agentos.models.base import ModelClient
+from agentos.ports import Hook
+from agentos.prompting import build_request, request_digest
+from agentos.resources import Scope, Slots
+from agentos.resources.scope import Level
+from agentos.toolboxes.base import Toolbox
+from agentos.world import Slice, World
+
+
+class LiveServices:
+    """Implements the oracle of passes and the services of runners over one kernel's World and catalog."""
+
+    def __init__(
+        self,
+        world: World,
+        catalog: Catalog,
+        slots: Slots,
+        watchers: Watchers,
+        clock: Clock,
+        program: Scope,
+        report: Callable[[LogId, Item], None],
+    ) -> None:
+        self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
+        self._program = program
+        self.clock = clock
+        self._report = report
+
+    def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
+        access = Access.WRITE
+        toolbox = self._catalog.toolboxes.get(config.toolbox) if config.toolbox is not None else None
+        if toolbox is not None:
+            access = next((tool.access for tool in toolbox.tools() if tool.name == config.tool), access)
+        return self._slots.take(config.toolbox, (log, call), self._slug(log), access)
+
+    def context(self, agent: AgentId, depth: int) -> Digest:
+        return self._catalog.current(agent, depth)
+
+    def pinned(self, digest: Digest) -> AgentContext:
+        return self._catalog.pinned(digest)
+
+    def report(self, log: LogId, item: Item) -> None:
+        self._report(log, item)
+
+    def publish_delta(self, delta: ModelDelta) -> None:
+        self._watchers.delta(delta)
+
+    def wants_deltas(self, log: LogId) -> bool:
+        return log in self._watchers
+
+    def turn_context(self, log: LogId, turn: int) -> AgentContext:
+        config = self._slice(log).get(turn, TurnConfig)
+        assert config is not None, "an effect belongs to an open turn"
+        return self._catalog.pinned(config.context)
+
+    def request(self, effect: RequestModel) -> ModelRequest:
+        slice_ = self._slice(effect.log)
+        config, state = slice_.get(effect.turn, TurnConfig), slice_.get(effect.turn, TurnState)
+        assert config is not None and state is not None, "an effect belongs to an open turn"
+        context = self._catalog.pinned(config.context)
+        digest = request_digest(config.context, slice_.transcript)
+        return build_request(
+            context, digest, slice_.transcript, effect.log, effect.turn, state.step_index, effect.attempt
+        )
+
+    def model(self, slug: Name, ref: ModelRef) -> ModelClient:
+        return self._catalog.model(slug, ref)
+
+    def toolbox(self, name: Name | None) -> Toolbox | None:
+        return self._catalog.toolboxes.get(name) if name is not None else None
+
+    def hooks(self) -> list[Hook]:
+        return self._catalog.hooks
+
+    def body(self, log: LogId, seq: int, i: int) -> Any:
+        return self._slice(log).bodies[seq, i]
+
+    def call(self, log: LogId, call: int) -> tuple[CallConfig, CallState]:
+        slice_ = self._slice(log)
+        config, state = slice_.get(call, CallConfig), slice_.get(call, CallState)
+        assert config is not None and state is not None, "an effect belongs to an open call"
+        return config, state
+
+    def lineage(self, log: LogId, turn: int, call: int) -> Lineage:
+        """The chain from the root conversation to this call, as far up as conversations are loaded."""
+        frames: list[LineageFrame] = []
+        id_: LogId | None = log
+        while id_ is not None:
+            slice_ = self._world.slice(id_)
+            config = slice_.get(CONVERSATION, ConversationConfig) if slice_ is not None else None
+            if slice_ is None or config is None:
+                break
+            turn_config = slice_.get(turn, TurnConfig)
+            at = turn_config.started_at if turn_config is not None else config.started_at
+            frames.append(LineageFrame(FrameType.CALL, call_id(id_, call), at))
+            frames.append(LineageFrame(FrameType.TURN, turn_id(id_, turn), at))
+            frames.append(LineageFrame(FrameType.CONVERSATION, id_, config.started_at))
+            if config.parent is None or config.parent_call is None:
+                break
+            id_, call, turn = self._above(config.parent, config.parent_call)
+        return Lineage(tuple(reversed(frames)))
+
+    def call_scope(self, log: LogId, turn: int, call: int) -> Scope:
+        return (
+            self._program.child(Level.AGENT, self._slug(log))
+            .child(Level.CONVERSATION, log)
+            .child(Level.TURN, turn_id(log, turn))
+            .child(Level.CALL, call_id(log, call))
+        )
+
+    def scope_of(self, log: LogId, slug: Name, turn: int | None = None) -> Scope | None:
+        """The open scope of a conversation or of a turn in it, if anything was lent there."""
+        agent = self._program.find(slug)
+        conversation = agent.find(log) if agent is not None else None
+        if conversation is None or turn is None:
+            return conversation
+        return conversation.find(turn_id(log, turn))
+
+    def _above(self, parent: ConversationId, parent_call: str) -> tuple[LogId, int, int]:
+        call = log_and_seq(parent_call)[1]
+        slice_ = self._world.slice(LogId(parent))
+        config = slice_.get(call, CallConfig) if slice_ is not None else None
+        return LogId(parent), call, config.turn if config is not None else 0
+
+    def _slug(self, log: LogId) -> Name:
+        config = self._slice(log).get(CONVERSATION, ConversationConfig)
+        return config.slug if config is not None else Name("-")
+
+    def _slice(self, log: LogId) -> Slice:
+        slice_ = self._world.slice(log)
+        if slice_ is None:
+            raise UnknownConversation(log)
+        return slice_

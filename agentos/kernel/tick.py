@@ -1,0 +1,391 @@
+"""The tick: passes of all ready conversations, one append, apply, publish, start effects.
+
+No task exists for a conversation. What arrives is intake; a conversation with intake is ready; a tick takes the ready ones
+in order of arrival. While an append is under way elsewhere, what arrives waits for the next tick.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from agentos.clock import Clock
+from agentos.components import CallStatus, TurnConfig
+from agentos.errors import AgentosError, KernelClosed, StoreUnavailable
+from agentos.events.effects import Effect
+from agentos.events.entry import Draft
+from agentos.events.intake import Input, Item, Wake, WakeReason
+from agentos.events.kinds import CallDoubted, CallFinished, CallStarted, InputReceived, TurnFinished, TurnStarted
+from agentos.ids import Digest, LogId, Micros, SaltSource
+from agentos.journal import Sealed, apply, posted_item, seal
+from agentos.kernel.loaded import Loaded, Ticket
+from agentos.kernel.outcome import outcome_of
+from agentos.persistence.base import Store, Unit, Verdict, WakeupRow
+from agentos.settings import Settings
+from agentos.systems import Schedule, run_pass
+from agentos.world import Oracle, View, World
+
+STORE_RETRY_S = 0.5
+
+
+class Host(Protocol):
+    """What the tick needs of the kernel around it."""
+
+    def definition(self, digest: str) -> tuple[str, str, str] | None: ...
+    def give_slot_back(self, log: LogId, call: int) -> None: ...
+    def route(self, log: LogId, item: Item, key: str) -> None: ...
+    def start_effect(self, effect: Effect) -> None: ...
+    def turn_started(self, context: Digest) -> None: ...
+    def turn_finished(self, loaded: Loaded, turn: int) -> None: ...
+    def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None: ...
+    def lost(self, loaded: Loaded, verdict: Verdict) -> None: ...
+
+
+class _InFlight:
+    __slots__ = ("batch", "failures", "loaded", "sealed", "view")
+
+    def __init__(self, loaded: Loaded, view: View, sealed: Sealed, batch: list[Item], failures: list[Any]) -> None:
+        self.loaded, self.view, self.sealed, self.batch, self.failures = loaded, view, sealed, batch, failures
+
+
+class Ticker:
+    """Runs the ticks of one kernel."""
+
+    def __init__(
+        self,
+        world: World,
+        store: Store,
+        schedule: Schedule,
+        clock: Clock,
+        settings: Settings,
+        oracle: Oracle,
+        host: Host,
+        salts: SaltSource,
+    ) -> None:
+        self._world, self._store, self._schedule = world, store, schedule
+        self._clock, self._settings, self._oracle, self._host = clock, settings, oracle, host
+        self._salts = salts
+        self.writer = 0
+        self.loaded: dict[LogId, Loaded] = {}
+        self.tickets: dict[int, Ticket] = {}
+        self.ticks = 0
+        self.starting = True
+        self.after_tick: Callable[[], None] | None = None
+        self._ready: dict[LogId, Loaded] = {}
+        self._admin: list[tuple[Unit, asyncio.Future[Verdict]]] = []
+        self._last_at = 0
+        self._scheduled = False
+        self._busy = False
+        self._quiet: list[asyncio.Future[None]] = []
+        self._on: dict[type, Callable[[Loaded, View, int, Draft], None]] = {
+            InputReceived: self._input_stored,
+            TurnStarted: self._turn_started,
+            TurnFinished: self._turn_finished,
+            CallStarted: self._call_started,
+            CallFinished: self._call_finished,
+            CallDoubted: self._call_finished,
+        }
+
+    def open(self, writer: int) -> None:
+        """From here on it runs on this loop, which it asks for once: each asking is a system call."""
+        self.writer = writer
+        self._loop = asyncio.get_running_loop()
+
+    def feed(self, loaded: Loaded, item: Item, key: str | None = None) -> None:
+        """Intake for a loaded conversation."""
+        loaded.intake.append(item)
+        if key is not None:
+            loaded.keys[id(item)] = key
+        self.wake(loaded)
+
+    def wake(self, loaded: Loaded) -> None:
+        self._ready[loaded.log] = loaded
+        if not self._scheduled and not self._busy:
+            self._schedule_tick()
+
+    def administer(self, unit: Unit) -> asyncio.Future[Verdict]:
+        """A unit of a log that has no passes; it joins the next tick."""
+        future: asyncio.Future[Verdict] = self._loop.create_future()
+        self._admin.append((unit, future))
+        if not self._scheduled and not self._busy:
+            self._schedule_tick()
+        return future
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is ready and no append is under way."""
+        return not self._ready and not self._busy and not self._scheduled and not self._admin
+
+    async def wait_quiet(self) -> None:
+        while not self.quiet:
+            waiter = self._loop.create_future()
+            self._quiet.append(waiter)
+            await waiter
+
+    def now(self) -> Micros:
+        """Time for a pass: it never goes back within this writer."""
+        now = self._clock.now()
+        if now < self._last_at:
+            return Micros(self._last_at)
+        self._last_at = now
+        return now
+
+    def _schedule_tick(self) -> None:
+        self._scheduled = True
+        self._loop.call_soon(self._tick)
+
+    def _tick(self) -> None:
+        self._scheduled = False
+        if self._busy:
+            return
+        self.ticks += 1
+        flight = self._passes()
+        admin, self._admin = self._admin, []
+        units = [f.sealed.unit for f in flight]
+        units.extend(unit for unit, _ in admin)
+        if units:
+            self._append(units, flight, admin)
+        self._go_on()
+
+    def _passes(self) -> list[_InFlight]:
+        flight: list[_InFlight] = []
+        now = self.now()
+        ready = self._ready
+        if len(ready) <= self._settings.tick_conversations:
+            self._ready = {}
+        else:
+            names = list(ready)[: self._settings.tick_conversations]
+            ready = {name: self._ready.pop(name) for name in names}
+        for loaded in ready.values():
+            running = self._pass(loaded, now)
+            if running is not None:
+                flight.append(running)
+        return flight
+
+    def _pass(self, loaded: Loaded, now: Micros) -> _InFlight | None:
+        batch, loaded.intake = loaded.intake, []
+        view = View(loaded.slice, loaded.head.row.seq, now, batch, self._oracle)
+        failures = run_pass(view, self._schedule, self._settings.pass_decisions_max)
+        taken = [key for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
+        if not view.drafts and not view.posts and not taken:
+            loaded.intake = view.intake
+            self._fail_waiters(loaded, view, failures)
+            return None
+        sealed = seal(view, loaded.head, self.writer, loaded.times, self._salts, self._settings.snapshot_entries)
+        sealed.unit.taken = taken
+        self._complete(sealed, view, loaded)
+        return _InFlight(loaded, view, sealed, batch, failures)
+
+    def _complete(self, sealed: Sealed, view: View, loaded: Loaded) -> None:
+        """Definitions that this unit is the first to name, and wake-ups that it makes void."""
+        unit = sealed.unit
+        for draft in sealed.drafts:
+            if type(draft.data) is TurnStarted:
+                row = self._host.definition(view.get(draft.turn, TurnConfig).context)
+                if row is not None:
+                    unit.definitions = [*unit.definitions, row]
+        if not loaded.alarms:
+            return
+        if any(type(draft.data) is TurnFinished for draft in sealed.drafts):
+            unit.woken = list(loaded.alarms.values())
+            return
+        fired = [(item.reason.value, item.turn, item.call) for item in view.taken if type(item) is Wake]
+        unit.woken = [loaded.alarms[key] for key in fired if key in loaded.alarms]
+
+    def _append(
+        self, units: list[Unit], flight: list[_InFlight], admin: list[tuple[Unit, asyncio.Future[Verdict]]]
+    ) -> None:
+        try:
+            result = self._store.append(units)
+        except StoreUnavailable as error:
+            self._unavailable(error, flight, admin)
+            return
+        if isinstance(result, list):
+            self._land(result, flight, admin)
+            return
+        self._busy = True
+        result.add_done_callback(lambda done: self._done_elsewhere(done, flight, admin))
+
+    def _done_elsewhere(
+        self,
+        done: asyncio.Future[list[Verdict]],
+        flight: list[_InFlight],
+        admin: list[tuple[Unit, asyncio.Future[Verdict]]],
+    ) -> None:
+        self._busy = False
+        error = done.exception()
+        if error is None:
+            self._land(done.result(), flight, admin)
+        elif isinstance(error, StoreUnavailable):
+            self._unavailable(error, flight, admin)
+        else:
+            raise error
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self.after_tick is not None and not self._busy:
+            self.after_tick()
+        if (self._ready or self._admin) and not self._scheduled and not self._busy:
+            self._schedule_tick()
+        elif self.quiet:
+            for waiter in self._quiet:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._quiet.clear()
+
+    def _land(
+        self,
+        verdicts: list[Verdict],
+        flight: list[_InFlight],
+        admin: list[tuple[Unit, asyncio.Future[Verdict]]],
+    ) -> None:
+        """Verdicts, apply, waiters, publish, effects: one callback of the loop, without a wait in between."""
+        for running, verdict in zip(flight, verdicts, strict=False):
+            if verdict is Verdict.STORED:
+                self._stored(running)
+            else:
+                self._refused(running, verdict)
+        for (_, future), verdict in zip(admin, verdicts[len(flight) :], strict=True):
+            if not future.done():
+                future.set_result(verdict)
+
+    def _stored(self, running: _InFlight) -> None:
+        loaded, view, sealed = running.loaded, running.view, running.sealed
+        row, unit = loaded.head.row, sealed.unit
+        row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
+        if view.intake:
+            loaded.intake[:0] = view.intake
+        seq, on = sealed.first, self._on
+        for draft in sealed.drafts:
+            tell = on.get(type(draft.data))
+            if tell is not None:
+                tell(loaded, view, seq, draft)
+            seq += 1
+        apply(self._world, loaded.slice, view, sealed, loaded.times)
+        for call in view.slots:
+            self._host.give_slot_back(view.log, call)
+        if unit.woken or unit.wakeups:
+            self._set_alarms(loaded, unit)
+        self._host.landed(loaded, sealed.drafts, sealed.first, sealed.at)
+        for post in view.posts:
+            self._host.route(post.log, posted_item(post, unit.digest), post.key)
+        if self.starting:
+            for effect in view.effects:
+                self._host.start_effect(effect)
+        if running.failures:
+            self._fail_waiters(loaded, view, running.failures)
+
+    def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+        fed = draft.fed
+        ticket = self.tickets.pop(fed.ticket, None) if type(fed) is Input and fed.ticket else None
+        if ticket is None:
+            return
+        if ticket.stored is not None and not ticket.stored.done():
+            ticket.stored.set_result(seq)
+        if ticket.ended is not None:
+            loaded.asks[seq] = ticket.ended
+
+    def _turn_started(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        self._host.turn_started(view.get(draft.turn, TurnConfig).context)
+
+    def _turn_finished(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        outcome = None
+        for seq in view.get(draft.turn, TurnConfig).inputs if loaded.asks else ():
+            waiter = loaded.asks.pop(seq, None)
+            if waiter is not None and not waiter.done():
+                outcome = outcome or outcome_of(view, draft.turn)
+                waiter.set_result(outcome)
+        self._host.turn_finished(loaded, draft.turn)
+
+    def _call_started(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        if draft.call in view.slots:
+            view.slots.remove(draft.call)
+
+    def _call_finished(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        data = draft.data
+        if type(data) is not CallFinished or data.status is not CallStatus.LOST:
+            self._host.give_slot_back(view.log, draft.call)
+
+    def _set_alarms(self, loaded: Loaded, unit: Unit) -> None:
+        for row in unit.woken:
+            key = (row.reason, row.turn, row.call)
+            loaded.alarms.pop(key, None)
+            timer = loaded.timers.pop(key, None)
+            if timer is not None:
+                timer.cancel()
+        for row in unit.wakeups:
+            self.arm(loaded, row)
+
+    def arm(self, loaded: Loaded, row: WakeupRow) -> None:
+        """Feeds the wake-up when its time has come, unless it is void by then."""
+        key = (row.reason, row.turn, row.call)
+        loaded.alarms[key] = row
+        log = loaded.log
+
+        def fire() -> None:
+            now = self.loaded.get(log)
+            if now is not None and key in now.alarms:
+                self.feed(now, Wake(reason=WakeReason(row.reason), turn=row.turn, call=row.call))
+
+        delay_s = max(0.0, (row.due_at - self._clock.now()) / 1e6)
+        loaded.timers[key] = self._clock.call_later(delay_s, fire)
+
+    def _refused(self, running: _InFlight, verdict: Verdict) -> None:
+        """Another writer owns the log, or its head is not what we thought: the kernel reads it again."""
+        for call in running.view.slots:
+            self._host.give_slot_back(running.view.log, call)
+        running.loaded.intake[:0] = running.batch
+        self._host.lost(running.loaded, verdict)
+
+    def _unavailable(
+        self,
+        error: StoreUnavailable,
+        flight: list[_InFlight],
+        admin: list[tuple[Unit, asyncio.Future[Verdict]]],
+    ) -> None:
+        """Nothing was stored: senders are told, everything else waits until the store is back."""
+        for running in flight:
+            for call in running.view.slots:
+                self._host.give_slot_back(running.view.log, call)
+            kept = [item for item in running.batch if not self._tell(item, error)]
+            running.loaded.intake[:0] = kept
+            if kept:
+                self._clock.call_later(STORE_RETRY_S, lambda loaded=running.loaded: self.wake(loaded))  # type: ignore[misc]
+        for _, future in admin:
+            if not future.done():
+                future.set_exception(error)
+
+    def _tell(self, item: Item, error: Exception) -> bool:
+        """Whether somebody waits for this item, and now knows that it is not stored."""
+        ticket = self.tickets.pop(item.ticket, None) if type(item) is Input and item.ticket else None
+        if ticket is None:
+            return False
+        ticket.fail(error)
+        return True
+
+    def _fail_waiters(self, loaded: Loaded, view: View, failures: list[Any]) -> None:
+        """A system raised while no turn was open: nobody else would tell those who wait."""
+        if not failures or view.turn:
+            return
+        cause = failures[0].error.error
+        error = cause if isinstance(cause, AgentosError) else failures[0].error
+        for item in list(loaded.intake):
+            if self._tell(item, error):
+                loaded.intake.remove(item)
+        for waiter in loaded.asks.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+        loaded.asks.clear()
+
+    def close(self) -> None:
+        """Nobody is left waiting."""
+        for ticket in self.tickets.values():
+            ticket.fail(KernelClosed())
+        self.tickets.clear()
+        for loaded in self.loaded.values():
+            for waiter in loaded.asks.values():
+                if not waiter.done():
+                    waiter.set_exception(KernelClosed())
+            for timer in loaded.timers.values():
+                timer.cancel()

@@ -1,0 +1,169 @@
+"""What a store keeps and promises. One file per adapter beside this one; all pass `agentos.testing.store_contract`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+import msgspec
+
+from agentos.ids import LogId
+
+
+class Verdict(Enum):
+    """What became of a unit. Only STORED changed the store.
+
+    FENCED: another writer owns the log, or its epoch moved on. CONFLICT: the log's head is not what the unit builds on.
+    """
+
+    STORED = "stored"
+    FENCED = "fenced"
+    CONFLICT = "conflict"
+
+
+class LogRow(msgspec.Struct, kw_only=True):
+    """Head, ownership and fence of one log. digest is that of the entry at seq, or the chain's seed when seq is 0."""
+
+    id: LogId
+    kind: str
+    owner: int
+    epoch: int
+    seq: int
+    digest: bytes
+    root: str | None = None
+    parent_call: str | None = None
+    tenant: str | None = None
+    forked_from: str | None = None
+    upto: int = 0
+
+
+class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An item under way to a log. key is unique within the log, also after it was taken."""
+
+    log: str
+    key: str
+    kind: str
+    salt: bytes
+    body: str
+
+
+class WakeupRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A time that a log waits for; due_at in microseconds, UTC."""
+
+    log: str
+    reason: str
+    turn: int
+    call: int
+    due_at: int
+
+
+EntryRow = tuple[int, int, str, int, int, int, str, bytes]
+"""seq, unit, kind, turn, call, at, head, digest"""
+PayloadRow = tuple[int, int, str, bytes, str]
+"""seq, i, name, salt, body"""
+MessageRow = tuple[int, str, int, int, bytes, str]
+"""seq, role, turn, call, salt, text: payload 0 of an entry that is a message"""
+ComponentRow = tuple[str, str, str]
+"""entity id, component name, body"""
+
+
+class Unit(msgspec.Struct, kw_only=True):
+    """The entries of one log in one pass with all that goes with them, all or nothing.
+
+    previous_seq and previous are the head it builds on, seq and digest the head it leaves. conversation, turns and
+    calls are rows of the tables of these names, in the order of `agentos.persistence.rows`; a row replaces the one
+    before. taken are inbox keys of this log; create the row of a log that begins with this unit.
+    """
+
+    log: LogId
+    owner: int
+    epoch: int
+    previous_seq: int
+    previous: bytes
+    seq: int
+    digest: bytes
+    entries: list[EntryRow]
+    payloads: list[PayloadRow]
+    messages: list[MessageRow]
+    conversation: tuple[Any, ...] | None = None
+    turns: Sequence[tuple[Any, ...]] = ()
+    calls: Sequence[tuple[Any, ...]] = ()
+    components: Sequence[ComponentRow] = ()
+    posts: Sequence[InboxRow] = ()
+    taken: Sequence[str] = ()
+    wakeups: Sequence[WakeupRow] = ()
+    woken: Sequence[WakeupRow] = ()
+    definitions: Sequence[tuple[str, str, str]] = ()
+    create: LogRow | None = None
+
+
+class StoredEntry(msgspec.Struct, kw_only=True):
+    """An entry as it stands: raw head, digest, and its payload rows (i, name, salt, body), body None when erased."""
+
+    seq: int
+    unit: int
+    kind: str
+    head: str
+    digest: bytes
+    payloads: list[tuple[int, str, bytes | None, str | None]]
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """The answer to a query."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+class Store(Protocol):
+    """A place where logs last. One writer task appends; reads may go on beside it."""
+
+    url: str
+
+    async def open(self, incarnation: str) -> int:
+        """Opens or makes the store and registers this writer; returns its number, which is new each time."""
+
+    async def close(self) -> None:
+        """Ends the writer and closes everything; a second call does nothing."""
+
+    def append(self, units: Sequence[Unit]) -> list[Verdict] | asyncio.Future[list[Verdict]]:
+        """One transaction; units whose head, owner or epoch does not match are left out. Raises StoreUnavailable,
+        and then nothing is stored. A list means it was done in place; a future, that it goes on elsewhere."""
+
+    async def log(self, log: str) -> LogRow | None: ...
+    async def logs(self, kind: str | None = None) -> list[LogRow]: ...
+    async def claim(self, log: str) -> LogRow | None:
+        """Makes this writer the owner, with the next epoch, when the owner is dead or is this writer already.
+        None when a living writer owns it or there is no such log."""
+
+    async def entries(
+        self, log: str, after: int = 0, upto: int | None = None, limit: int | None = None
+    ) -> list[StoredEntry]:
+        """Entries with after < seq <= upto in order."""
+
+    async def last_snapshot(self, log: str) -> int:
+        """The seq of the last snapshot entry, 0 when there is none."""
+
+    async def open_logs(self) -> list[str]:
+        """Conversations with an open turn, and logs with something in the inbox, whoever owns them; sorted."""
+
+    async def definition(self, digest: str) -> tuple[str, str] | None:
+        """kind and body."""
+
+    async def post(self, row: InboxRow) -> bool:
+        """Adds a command for whoever owns the log; False when the key is known already."""
+
+    async def inbox(self, log: str | None = None) -> list[InboxRow]:
+        """What was not taken yet, of one log or of all, oldest first."""
+
+    async def inbox_seq(self, log: str, key: str) -> int | None:
+        """The seq of the entry that took this key, 0 while it waits, None when the key is unknown."""
+
+    async def wakeups(self) -> list[WakeupRow]: ...
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """One reading statement over all tables and views. Raises QueryRefused."""
+
+    def changed(self) -> bool:
+        """Whether another process wrote since the last call; cheap enough for inbox_poll_ms."""

@@ -1,0 +1,163 @@
+"""A person's query: one statement that only reads, within a number of rows, of bytes and of seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from agentos.errors import QueryRefused
+from agentos.persistence.base import Rows
+from agentos.persistence.reader import Reader
+from agentos.persistence.sqlite_file import store_error
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+QUERY_BYTES_MAX = 64 * 1024 * 1024
+"""How much text and bytes a query may bring back, and how long one value may be."""
+LIKE_PATTERN_MAX = 1_000
+EXPRESSION_DEPTH_MAX = 200
+CHUNK_ROWS = 500
+
+_ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
+_REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})
+_FAULTS = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+"""Errors of the store; all others are the statement's."""
+_HOW = "a query is one statement that only reads: SELECT, WITH ... SELECT or VALUES over the tables and views"
+
+
+class Querier:
+    """Runs one query after the other, on a connection of its own.
+
+    `before` gets that connection ahead of each query, may write, and has it alone.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], sqlite3.Connection],
+        rows_max: int,
+        limit_s: float,
+        before: Callable[[sqlite3.Connection], Awaitable[None]] | None = None,
+    ) -> None:
+        self.reader = Reader(url, lambda: bound(connect()))
+        self._url, self._rows_max, self._limit_s, self._before = url, rows_max, limit_s, before
+        self._one = asyncio.Lock()
+
+    async def run(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        """Raises QueryRefused, with the reason; StoreUnavailable."""
+        async with self._one:
+            db = await self.reader.connection()
+            await db.commit()  # ends nothing: it waits until a query that was cancelled is off the connection
+            if self._before is not None:
+                await self._prepare(self._before)
+            with _TimeLimit(self.reader.interrupt, self._limit_s) as limit:
+                try:
+                    return await self._rows(db, sql, parameters, limit)
+                except asyncio.CancelledError:
+                    self.reader.interrupt()
+                    raise
+                except sqlite3.Error as error:
+                    raise self._refusal(error, limit) from error
+                except (sqlite3.Warning, ValueError, TypeError, OverflowError) as error:
+                    raise QueryRefused(f"{_HOW}; {error}") from error
+
+    async def _rows(self, db: aiosqlite.Connection, sql: str, parameters: Sequence[object], limit: _TimeLimit) -> Rows:
+        cursor = await db.execute(sql, parameters)
+        try:
+            if cursor.description is None:
+                raise QueryRefused(f"{_HOW}; this is none")
+            columns = tuple(column[0] for column in cursor.description)
+            rows: list[tuple[Any, ...]] = []
+            size = 0
+            while chunk := cast(list[tuple[Any, ...]], await cursor.fetchmany(CHUNK_ROWS)):
+                rows += chunk
+                size += sum(len(value) for row in chunk for value in row if isinstance(value, (str, bytes)))
+                self._check_bounds(len(rows), size, limit)
+            return Rows(columns, rows)
+        except asyncio.CancelledError:
+            self.reader.interrupt()  # first, since the cursor closes only after what it does now
+            raise
+        finally:
+            await cursor.close()
+
+    async def _prepare(self, before: Callable[[sqlite3.Connection], Awaitable[None]]) -> None:
+        raw = self.reader.raw
+        assert raw is not None
+        raw.set_authorizer(None)
+        try:
+            await before(raw)
+        finally:
+            raw.set_authorizer(allow_reads)
+
+    def _check_bounds(self, count: int, size: int, limit: _TimeLimit) -> None:
+        if count > self._rows_max:
+            raise QueryRefused(f"the query gives more than {self._rows_max} rows (query_rows_max); add a LIMIT")
+        if size > QUERY_BYTES_MAX:
+            raise QueryRefused(f"the query gives more than {QUERY_BYTES_MAX} bytes; name fewer columns or add a LIMIT")
+        if limit.over:
+            raise QueryRefused(self._too_long())
+
+    def _refusal(self, error: sqlite3.Error, limit: _TimeLimit) -> Exception:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code == sqlite3.SQLITE_INTERRUPT and limit.over:
+            return QueryRefused(self._too_long())
+        if code in _FAULTS:
+            return store_error(self._url, error)
+        return QueryRefused(f"{_HOW}; SQLite says: {error}")
+
+    def _too_long(self) -> str:
+        return f"the query ran longer than {self._limit_s:g} s (query_s) and was stopped"
+
+
+def bound(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Bounds what a statement on the connection may do and hold."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, QUERY_BYTES_MAX)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LIKE_PATTERN_MAX)
+    db.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
+    db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    db.set_authorizer(allow_reads)
+    return db
+
+
+def allow_reads(action: int, first: str | None, second: str | None, database: str | None, source: str | None) -> int:
+    """SQLite's authorizer: reading, and functions that only compute."""
+    if action not in _ALLOWED or (action == sqlite3.SQLITE_FUNCTION and second in _REFUSED_FUNCTIONS):
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
+
+
+class _TimeLimit:
+    """Interrupts when the time is over, and again until the statement has felt it."""
+
+    AGAIN_S = 0.05
+
+    def __init__(self, interrupt: Callable[[], None], limit_s: float) -> None:
+        self.over = False
+        self._interrupt, self._limit_s = interrupt, limit_s
+
+    def __enter__(self) -> _TimeLimit:
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._limit_s, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _stop(self) -> None:
+        self.over = True
+        self._interrupt()
+        self._timer = self._loop.call_later(self.AGAIN_S, self._stop)

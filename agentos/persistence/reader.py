@@ -1,0 +1,80 @@
+"""A reading connection behind aiosqlite, which is imported and opened with the first read."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from agentos.persistence.sqlite_file import store_error
+
+if TYPE_CHECKING:
+    import aiosqlite
+
+
+class Reader:
+    """One connection and its thread; `connect` makes the connection, in that thread."""
+
+    def __init__(self, url: str, connect: Callable[[], sqlite3.Connection]) -> None:
+        self.url = url
+        self._connect = connect
+        self.raw: sqlite3.Connection | None = None
+        self._opened: aiosqlite.Connection | None = None
+        self._opening = asyncio.Lock()
+
+    async def fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """All rows. Raises StoreError."""
+        db = await self.connection()
+        try:
+            return cast(list[tuple[Any, ...]], await db.execute_fetchall(sql, parameters))
+        except sqlite3.Error as error:
+            raise store_error(self.url, error) from error
+
+    async def connection(self) -> aiosqlite.Connection:
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
+
+    def interrupt(self) -> None:
+        """Makes the statement that runs now fail; does nothing when none runs."""
+        if self.raw is not None:
+            self.raw.interrupt()
+
+    async def _open(self) -> aiosqlite.Connection:
+        import aiosqlite
+
+        db = aiosqlite.Connection(self._make, iter_chunk_size=64)
+        db._thread.daemon = True  # else a program that fails before it closes the store would never end
+        try:
+            return await db
+        except BaseException as error:
+            await self._give_up(db)
+            if isinstance(error, sqlite3.Error):
+                raise store_error(self.url, error) from error
+            raise
+
+    async def _give_up(self, db: aiosqlite.Connection) -> None:
+        """Waits for the thread, which aiosqlite leaves to itself here, so that it does not outlive the loop."""
+        while db._thread.is_alive():
+            await asyncio.sleep(0.001)
+        if self.raw is not None:
+            self.raw.close()
+            self.raw = None
+
+    def _make(self) -> sqlite3.Connection:
+        self.raw = self._connect()
+        return self.raw
+
+    async def close(self) -> None:
+        opened, self._opened, self.raw = self._opened, None, None
+        if opened is not None:
+            await opened.close()
+
+    def abandon(self) -> None:
+        """Lets the thread end by itself."""
+        opened, self._opened, self.raw = self._opened, None, None
+        if opened is not None:
+            opened.stop()

@@ -1,0 +1,69 @@
+"""Protocols that cross families: what a tool sees of its call, and who is asked outside."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from agentos.components import ApprovalMode, Verdict
+from agentos.ids import CallId, ConversationId, Name, TurnId
+from agentos.lineage import Lineage
+
+
+class CallContext(Protocol):
+    """One attempt of one call, as its tool sees it.
+
+    key is the same over all attempts: give it to whatever must not happen twice.
+    """
+
+    call: CallId
+    turn: TurnId
+    conversation: ConversationId
+    agent: Name
+    attempt: int
+    key: str
+    timeout_s: float
+
+    @property
+    def lineage(self) -> Lineage:
+        """The chain of frames from the root conversation down to this call."""
+
+    def progress(self, data: Any) -> None:
+        """Keeps something of a running call in the log (JSON data)."""
+
+    def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
+        """Has something released when the call ends, however it ends; newest first."""
+
+
+class ApprovalRequest(Protocol):
+    """A call that waits for a person: its id, the tool and the arguments."""
+
+    call: CallId
+    tool: Name
+    arguments: dict[str, Any]
+
+
+class Approval(Protocol):
+    """Who answers approval requests within this process. Alias in earlier systems: ApprovalHandler.
+
+    mode is pinned by each turn: DENY and ALLOW answer at once, PARK parks the turn until somebody answers.
+    """
+
+    mode: ApprovalMode
+
+    async def decide(self, request: ApprovalRequest) -> Verdict | None:
+        """ALLOW or DENY; None leaves the request to others, and the turn stays parked."""
+
+
+class Hook(Protocol):
+    """User code at a hook point. before_call may deny a call, ask for approval, or change its arguments."""
+
+    name: Name
+
+    async def before_call(self, call: CallId, tool: Name, arguments: dict[str, Any]) -> HookVerdict | None: ...
+
+
+class HookVerdict(Protocol):
+    verdict: Verdict
+    arguments: dict[str, Any] | None
+    reason: str

@@ -1,0 +1,293 @@
+"""admit: takes in what has arrived, and begins a turn when inputs wait and none is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentos.components import (
+    CallState,
+    CallStatus,
+    ConversationConfig,
+    ConversationState,
+    ConversationStatus,
+    Outcome,
+    Phase,
+    TurnConfig,
+    TurnState,
+    Waiting,
+    WaitingInput,
+)
+from agentos.events.entry import Draft
+from agentos.events.intake import (
+    Answer,
+    CallReport,
+    Cancel,
+    ChildEnded,
+    Control,
+    ControlItem,
+    Delegate,
+    HookReport,
+    Input,
+    Item,
+    ModelReport,
+    Probed,
+    Progress,
+    SlotFree,
+    Start,
+    Wake,
+    WakeReason,
+)
+from agentos.events.kinds import (
+    ChildLate,
+    ConversationControlled,
+    ConversationStarted,
+    InputReceived,
+    TurnCancelling,
+    TurnStarted,
+    WakeFired,
+)
+from agentos.ids import CONVERSATION, CallId, Micros, Name, log_and_seq
+from agentos.systems.ending import replace, settling, stopping
+from agentos.systems.schedule import system
+from agentos.world import Alarm, Decision, Post, View
+from agentos.world.view import NOTHING
+
+
+@system(over=ConversationState)
+def admit(view: View, _conversation: int) -> Decision:
+    """Each received item becomes an entry, or is dropped when it calls for nothing any more."""
+    for item in view.intake:
+        take = _TAKE.get(type(item))
+        if take is not None:
+            decision = take(view, item)
+            if decision is not NOTHING:
+                return decision
+    return _begin_turn(view)
+
+
+def _begin_turn(view: View) -> Decision:
+    state = view.conversation
+    if state is None or not state.waiting or view.turn or state.status is not ConversationStatus.OPEN:
+        return NOTHING
+    config = view.get(CONVERSATION, ConversationConfig)
+    digest, context = view.context(config.agent, config.depth)
+    turn, limits = view.next, context.limits
+    deadline = Micros(view.now + round(limits.turn_s * 1e6)) if limits.turn_s else None
+    pinned = TurnConfig(
+        context=digest,
+        inputs=tuple(waiting.seq for waiting in state.waiting),
+        ephemeral=tuple(waiting.seq for waiting in state.waiting if waiting.ephemeral),
+        causes=tuple(waiting.cause for waiting in state.waiting if waiting.cause is not None),
+        started_at=view.now,
+        step_limit=limits.step_limit,
+        call_limit=limits.call_limit,
+        deadline_at=deadline,
+    )
+    changes = (
+        (CONVERSATION, replace(state, open_turn=turn, waiting=())),
+        (turn, pinned),
+        (turn, TurnState(phase=Phase.PROMPT)),
+    )
+    alarms = (Alarm(WakeReason.DEADLINE.value, turn, deadline),) if deadline is not None else ()
+    return Decision((Draft(data=TurnStarted(), turn=turn, changes=changes),), alarms=alarms)
+
+
+def _start(view: View, item: Start) -> Decision:
+    if view.conversation is not None:
+        return Decision(dropped=(item,))
+    return Decision((_started(view, item, item),))
+
+
+def _started(view: View, start: Start, fed: Start | None) -> Draft:
+    config = ConversationConfig(
+        agent=start.agent,
+        slug=start.slug,
+        root=start.root,
+        started_at=view.now,
+        parent=start.parent,
+        parent_call=start.parent_call,
+        depth=start.depth,
+        children_budget=start.children_budget,
+        tenant=start.tenant,
+    )
+    return Draft(
+        data=ConversationStarted(key=start.key),
+        changes=((CONVERSATION, config), (CONVERSATION, ConversationState())),
+        fed=fed,
+        by=start.by,
+        cause=start.parent_call,
+    )
+
+
+def _delegate(view: View, item: Delegate) -> Decision:
+    """Create or attach: a child that exists takes the task as one more input."""
+    state = view.conversation
+    if state is None:
+        started = _started(view, item.start, None)
+        return Decision((started, _received(ConversationState(), view.next + 1, item.text, item, cause=item.call)))
+    if state.status is ConversationStatus.CLOSED:
+        end = ChildEnded(call=item.call, outcome=Outcome.FAILED, outcome_name=Name("closed"), text="it is closed")
+        return Decision(posts=(Post(log_and_seq(item.call)[0], f"end:{item.call}", end),), dropped=(item,))
+    return Decision((_received(state, view.next, item.text, item, cause=item.call),))
+
+
+def _input(view: View, item: Input) -> Decision:
+    state = view.conversation
+    if state is None or state.status is ConversationStatus.CLOSED:
+        return Decision(dropped=(item,))
+    draft = _received(
+        state, view.next, item.text, item, key=item.key, by=item.by, cause=item.cause, ephemeral=item.ephemeral
+    )
+    return Decision((draft,))
+
+
+def _received(
+    state: ConversationState,
+    seq: int,
+    text: str,
+    fed: Input | Delegate,
+    *,
+    key: Name | None = None,
+    by: Name = Name(""),
+    cause: CallId | None = None,
+    ephemeral: bool = False,
+) -> Draft:
+    waiting = (*state.waiting, WaitingInput(seq, cause, ephemeral))
+    return Draft(
+        data=InputReceived(key=key, ephemeral=ephemeral),
+        changes=((CONVERSATION, replace(state, waiting=waiting)),),
+        private=(("text", text),),
+        fed=fed,
+        by=by,
+        cause=cause,
+    )
+
+
+def _cancel(view: View, item: Cancel) -> Decision:
+    turn = view.turn
+    if not turn or (item.call is not None and item.call not in view.get(turn, TurnConfig).causes):
+        return _cancel_waiting(view, item)
+    if view.get(turn, TurnState).phase is Phase.SETTLING:
+        return Decision(dropped=(item,))
+    draft = Draft(
+        data=TurnCancelling(reason=item.reason, call=Name(item.call) if item.call else None),
+        turn=turn,
+        changes=((turn, settling(view, Outcome.CANCELLED, item.reason)),),
+        fed=item,
+        by=item.by,
+    )
+    return stopping(view, draft, view.pinned(turn).limits.cancel_grace_s)
+
+
+def _cancel_waiting(view: View, item: Cancel) -> Decision:
+    """A delegated task that no turn has taken yet is taken back; anything else is over already."""
+    state = view.conversation
+    if state is None or item.call is None or all(waiting.cause != item.call for waiting in state.waiting):
+        return Decision(dropped=(item,))
+    left = tuple(waiting for waiting in state.waiting if waiting.cause != item.call)
+    draft = Draft(
+        data=TurnCancelling(reason=item.reason, call=Name(item.call)),
+        changes=((CONVERSATION, replace(state, waiting=left)),),
+        fed=item,
+        by=item.by,
+    )
+    end = ChildEnded(call=item.call, outcome=Outcome.CANCELLED, outcome_name=item.reason, text="cancelled")
+    return Decision((draft,), (Post(log_and_seq(item.call)[0], f"end:{item.call}", end, end=True),))
+
+
+def _wake(view: View, item: Wake) -> Decision:
+    turn = view.turn
+    if not turn or item.turn != turn:
+        return Decision(dropped=(item,))
+    state = view.get(turn, TurnState)
+    fired = WakeFired(reason=item.reason)
+    if item.reason is WakeReason.RETRY:
+        if state.retry_at is None:
+            return Decision(dropped=(item,))
+        return Decision((Draft(data=fired, turn=turn, changes=((turn, replace(state, retry_at=None)),), fed=item),))
+    if item.reason is WakeReason.DEADLINE:
+        if state.phase is Phase.SETTLING:
+            return Decision(dropped=(item,))
+        after = settling(view, Outcome.LIMIT, Name("time"))
+        draft = Draft(data=fired, turn=turn, changes=((turn, after),), fed=item)
+        return stopping(view, draft, view.pinned(turn).limits.cancel_grace_s)
+    return NOTHING
+
+
+def _control(view: View, item: ControlItem) -> Decision:
+    state = view.conversation
+    status = _STATUS[item.control]
+    if state is None or state.status in (status, ConversationStatus.CLOSED):
+        return Decision(dropped=(item,))
+    return Decision(
+        (
+            Draft(
+                data=ConversationControlled(control=item.control),
+                changes=((CONVERSATION, replace(state, status=status)),),
+                fed=item,
+                by=item.by,
+            ),
+        )
+    )
+
+
+def _late_child(view: View, item: ChildEnded) -> Decision:
+    """The end of a child whose call waits for it belongs to `call` and `settle`; a later one is only recorded."""
+    call = log_and_seq(item.call)[1]
+    state = view.find(call, CallState)
+    if state is not None and state.status is CallStatus.STARTED:
+        return NOTHING
+    draft = Draft(
+        data=ChildLate(
+            child_head=item.child_head,
+            outcome=item.outcome,
+            outcome_name=item.outcome_name,
+            children_used=item.children_used,
+        ),
+        private=(("result", item.text),),
+        call=call,
+        fed=item,
+    )
+    return Decision((draft,))
+
+
+def _free(view: View, item: SlotFree) -> Decision:
+    """It only wakes the pass: `call` asks for the slot itself."""
+    return Decision(dropped=(item,))
+
+
+def _stale_report(view: View, item: Item) -> Decision:
+    """A report of work that no open turn waits for."""
+    return NOTHING if view.turn else Decision(dropped=(item,))
+
+
+def _stale_answer(view: View, item: Answer) -> Decision:
+    state = view.find(log_and_seq(item.call)[1], CallState)
+    if state is not None and state.waiting is Waiting.APPROVAL:
+        return NOTHING
+    return Decision(dropped=(item,))
+
+
+_STATUS = {
+    Control.PAUSE: ConversationStatus.PAUSED,
+    Control.UNPAUSE: ConversationStatus.OPEN,
+    Control.CLOSE: ConversationStatus.CLOSED,
+}
+
+_TAKE: dict[type, Callable[[View, Any], Decision]] = {
+    Start: _start,
+    Delegate: _delegate,
+    Input: _input,
+    Cancel: _cancel,
+    Wake: _wake,
+    ControlItem: _control,
+    ChildEnded: _late_child,
+    SlotFree: _free,
+    Answer: _stale_answer,
+    ModelReport: _stale_report,
+    CallReport: _stale_report,
+    HookReport: _stale_report,
+    Probed: _stale_report,
+    Progress: _stale_report,
+}

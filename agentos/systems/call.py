@@ -1,0 +1,135 @@
+"""call: starts the allowed calls as their slots come free, and takes their ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentos.components import (
+    CallConfig,
+    CallState,
+    CallStatus,
+    ConversationConfig,
+    ConversationState,
+    Phase,
+    TurnState,
+)
+from agentos.events.effects import Effect, RunCall
+from agentos.events.entry import Change, Draft
+from agentos.events.intake import CallReport, ChildEnded, Delegate, Probed, Progress, Start
+from agentos.events.kinds import CallProgress, CallStarted
+from agentos.governance.schema import normalized
+from agentos.ids import CONVERSATION, ConversationId, Kind, LogId, agent_id, call_id, hashed_id, log_and_seq
+from agentos.systems.ending import decided, finished_call, open_calls, replace
+from agentos.systems.gate import find_tool
+from agentos.systems.reports import call_ended
+from agentos.systems.schedule import system
+from agentos.world import Decision, Post, View
+from agentos.world.view import NOTHING
+
+CHILD_SHARE = 8
+"""A child may start an eighth of what its parent has left, and gives back what it did not use."""
+
+
+@system(over=TurnState, phase=Phase.CALL)
+def call(view: View, turn: int) -> Decision:
+    """CALL -> PROMPT, or to an end, with the last result of the step."""
+    state = view.get(turn, TurnState)
+    for item in view.intake:
+        if isinstance(item, (CallReport, ChildEnded, Probed)):
+            ended = log_and_seq(item.call)[1] if isinstance(item, ChildEnded) else item.call
+            others = any(other != ended for other in open_calls(view, state))
+            return call_ended(view, state, item, others_open=others)
+        if isinstance(item, Progress):
+            return _progress(view, item)
+    return _start_calls(view, state)
+
+
+def _progress(view: View, item: Progress) -> Decision:
+    state = view.find(item.call, CallState)
+    if state is None or state.status is not CallStatus.STARTED:
+        return Decision(dropped=(item,))
+    draft = Draft(data=CallProgress(), turn=view.turn, call=item.call, private=(("data", item.data),), fed=item)
+    return Decision((draft,))
+
+
+def _start_calls(view: View, state: TurnState) -> Decision:
+    drafts: list[Draft] = []
+    posts: list[Post] = []
+    effects: list[Effect] = []
+    for call_ in state.calls:
+        call_state = view.get(call_, CallState)
+        if call_state.status is not CallStatus.PROPOSED:
+            continue
+        config = view.get(call_, CallConfig)
+        if config.subagent is not None:
+            if drafts:
+                continue
+            return _delegate(view, state, call_, config, call_state)
+        if view.slot(call_):
+            draft, effect = start_call(view, call_, config, call_state)
+            drafts.append(draft)
+            effects.append(effect)
+    if not drafts:
+        return NOTHING
+    return Decision(tuple(drafts), tuple(posts), tuple(effects))
+
+
+def start_call(view: View, call_: int, config: CallConfig, state: CallState) -> tuple[Draft, RunCall]:
+    """The entry that must be stored before the tool sees the call, and the effect that runs it."""
+    attempt = state.attempt + 1
+    after = replace(state, status=CallStatus.STARTED, attempt=attempt, waiting=None)
+    draft = Draft(data=CallStarted(), turn=view.turn, call=call_, changes=((call_, after),))
+    return draft, RunCall(view.log, view.turn, call_, attempt, config.tool, config.arguments)
+
+
+def _delegate(view: View, state: TurnState, call_: int, config: CallConfig, call_state: CallState) -> Decision:
+    """A delegation is a call whose tool is another conversation; it holds no slot, and is never in doubt."""
+    conversation = view.get(CONVERSATION, ConversationConfig)
+    counters = view.get(CONVERSATION, ConversationState)
+    context = view.pinned(view.turn)
+    left = conversation.children_budget - counters.children_used
+    if conversation.depth >= context.depth_max:
+        return _too_far(view, state, call_, "depth", f"agents may delegate {context.depth_max} levels deep")
+    if left < 1:
+        return _too_far(view, state, call_, "children", "the conversations below this root are all used up")
+    tool = find_tool(context, config.tool)
+    granted = 1 + (left - 1) // CHILD_SHARE
+    id_ = call_id(view.log, call_)
+    parts = (view.log, str(config.subagent)) if tool is not None and tool.reuse else (id_,)
+    child = ConversationId(hashed_id(Kind.CONVERSATION, *parts))
+    after = replace(call_state, status=CallStatus.STARTED, attempt=call_state.attempt + 1, child=child, granted=granted)
+    changes: tuple[Change, ...] = (
+        (call_, after),
+        (CONVERSATION, replace(counters, children_used=counters.children_used + granted)),
+    )
+    start = Start(
+        agent=agent_id(str(config.subagent)),
+        slug=config.subagent or conversation.slug,
+        root=conversation.root,
+        parent=ConversationId(view.log),
+        parent_call=id_,
+        depth=conversation.depth + 1,
+        children_budget=granted - 1,
+        tenant=conversation.tenant,
+    )
+    task = _task(normalized(view.body(*config.arguments)))
+    post = Post(LogId(child), f"start:{id_}", Delegate(start=start, text=task, call=id_))
+    return Decision((Draft(data=CallStarted(), turn=view.turn, call=call_, changes=changes),), (post,))
+
+
+def _too_far(view: View, state: TurnState, call_: int, kind: str, why: str) -> Decision:
+    others = any(other != call_ for other in open_calls(view, state))
+    draft, _ = finished_call(
+        view,
+        state,
+        call_,
+        decided(CallStatus.FAILED, kind),
+        f"not run: {why}; do the task yourself or answer with what you have",
+        others_open=others,
+        seq=view.next,
+    )
+    return Decision((draft,))
+
+
+def _task(arguments: Any) -> str:
+    return str(arguments.get("task", "")) if isinstance(arguments, dict) else ""

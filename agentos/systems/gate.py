@@ -1,0 +1,314 @@
+"""gate: judges all calls of a reply before any of them starts.
+
+grant -> schema -> hooks -> rules and policy -> approval. A call that may not run gets its result here; a call that needs
+a hook or a person waits, and holds the turn in GATE.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from agentos.components import (
+    AgentContext,
+    ApprovalMode,
+    CallConfig,
+    CallState,
+    CallStatus,
+    Phase,
+    ToolSpec,
+    TurnConfig,
+    TurnState,
+    Verdict,
+    Waiting,
+)
+from agentos.events.effects import AskHook, Effect
+from agentos.events.entry import Draft
+from agentos.events.intake import Answer, HookReport, Wake, WakeReason
+from agentos.events.kinds import (
+    ApprovalDecided,
+    ApprovalRequested,
+    CallProposed,
+    HookDecided,
+    ModelFinished,
+    WakeFired,
+)
+from agentos.events.model import Finish
+from agentos.governance.policy import judge, near_names
+from agentos.governance.schema import explain, normalized, problems_of
+from agentos.ids import Address, Micros, Name, Seq, log_and_seq
+from agentos.systems.ending import decided, finished_call, open_calls, replace
+from agentos.systems.schedule import system
+from agentos.world import Alarm, Decision, View
+from agentos.world.view import NOTHING
+
+BEFORE_CALL = Name("before_call")
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """allow, ask or hook; or deny, with the status, kind and text of the result that the model gets."""
+
+    verdict: Verdict
+    status: CallStatus = CallStatus.PROPOSED
+    kind: str = ""
+    text: str = ""
+
+
+ALLOWED = Judged(Verdict.ALLOW)
+
+
+@system(over=TurnState, phase=Phase.GATE)
+def gate(view: View, turn: int) -> Decision:
+    """GATE -> CALL once every call of the reply is decided on."""
+    state = view.get(turn, TurnState)
+    if not state.calls:
+        return _propose(view, state)
+    for item in view.intake:
+        if isinstance(item, HookReport):
+            return _hook_decided(view, state, item)
+        if isinstance(item, Answer):
+            return _answered(view, state, item)
+        if isinstance(item, Wake) and item.reason is WakeReason.APPROVAL:
+            return _expired(view, state, item)
+    return NOTHING
+
+
+def _propose(view: View, state: TurnState) -> Decision:
+    """One call.proposed for each call, and at once the results of those that may not run."""
+    reply = view.drafts[state.reply - view.first]
+    data = reply.data
+    assert isinstance(data, ModelFinished)
+    context = view.pinned(view.turn)
+    offset = len(reply.private) - len(data.calls)
+    first = view.next
+    judged: list[Judged] = []
+    proposals: list[tuple[CallConfig, Verdict]] = []
+    streak = state.unknown_streak
+    limit = view.get(view.turn, TurnConfig).call_limit
+    for ordinal, asked in enumerate(data.calls):
+        tool = find_tool(context, asked.tool)
+        if limit is not None and state.calls_made + ordinal >= limit:
+            verdict = _refused("call_limit", f"not run: the turn's limit of {limit} calls is reached")
+        else:
+            verdict = _judge(context, tool, asked.tool, reply.private[offset + ordinal][1], data.finish)
+        streak = streak + 1 if tool is None else 0
+        judged.append(verdict)
+        proposals.append((_config(state, ordinal, asked.tool, tool, offset + ordinal), verdict.verdict))
+    calls = tuple(range(first, first + len(judged)))
+    after = replace(state, calls=calls, calls_made=state.calls_made + len(calls), unknown_streak=streak)
+    return _write(view, after, proposals, judged)
+
+
+def _config(state: TurnState, ordinal: int, name: Name, tool: ToolSpec | None, i: int) -> CallConfig:
+    address = Address(Seq(state.reply), i)
+    if tool is None:
+        return CallConfig(turn=0, step=state.step_index, ordinal=ordinal, tool=name, arguments=address)
+    return CallConfig(
+        turn=0,
+        step=state.step_index,
+        ordinal=ordinal,
+        tool=name,
+        arguments=address,
+        effect=tool.effect,
+        toolbox=tool.toolbox,
+        subagent=tool.subagent,
+    )
+
+
+def _write(view: View, state: TurnState, proposals: list[tuple[CallConfig, Verdict]], judged: list[Judged]) -> Decision:
+    turn, calls = view.turn, state.calls
+    pending = any(j.verdict in (Verdict.ASK, Verdict.HOOK) for j in judged)
+    drafts: list[Draft] = []
+    for call, (config, verdict), j in zip(calls, proposals, judged, strict=True):
+        waiting = _WAITING.get(verdict)
+        call_state = CallState(status=CallStatus.WAITING if waiting else CallStatus.PROPOSED, waiting=waiting)
+        changes: tuple[Any, ...] = ((call, replace(config, turn=turn)), (call, call_state))
+        if call == calls[-1]:
+            state = replace(state, phase=Phase.GATE if pending else Phase.CALL)
+            changes = (*changes, (turn, state))
+        drafts.append(Draft(data=CallProposed(verdict=j.verdict), turn=turn, call=call, changes=changes))
+    effects: list[Effect] = []
+    alarms: list[Alarm] = []
+    for call, (config, verdict) in zip(calls, proposals, strict=True):
+        if verdict is Verdict.HOOK:
+            effects.append(AskHook(view.log, turn, call, BEFORE_CALL, config.tool, config.arguments))
+        elif verdict is Verdict.ASK:
+            drafts.append(Draft(data=ApprovalRequested(tool=config.tool), turn=turn, call=call))
+            alarms.extend(_expiry(view, call))
+    drafts.extend(_results(view, state, calls, judged, view.next + len(drafts), pending))
+    return Decision(tuple(drafts), effects=tuple(effects), alarms=tuple(alarms))
+
+
+def _results(
+    view: View, state: TurnState, calls: tuple[int, ...], judged: list[Judged], seq: int, pending: bool
+) -> list[Draft]:
+    denied = [(call, j) for call, j in zip(calls, judged, strict=True) if j.verdict is Verdict.DENY]
+    all_denied = len(denied) == len(calls)
+    drafts = []
+    for n, (call, j) in enumerate(denied):
+        last = all_denied and n == len(denied) - 1
+        draft, state = finished_call(
+            view, state, call, decided(j.status, j.kind), j.text, others_open=not last, seq=seq + n
+        )
+        drafts.append(draft)
+    return drafts
+
+
+def _judge(context: AgentContext, tool: ToolSpec | None, name: Name, arguments: Any, finish: Finish) -> Judged:
+    if finish is Finish.LENGTH:
+        return _failed("cut", "not run: the reply was cut off at its length limit; send the call again, shorter")
+    if tool is None:
+        near = near_names(name, context.granted)
+        known = ", ".join(context.granted) or "none"
+        hint = f" Did you mean {' or '.join(near)}?" if near else ""
+        return _failed("unknown_tool", f"there is no tool {name!r}.{hint} The tools are: {known}")
+    if name not in context.granted:
+        return _refused("grant", f"not run: this agent may not call {name}")
+    arguments = normalized(arguments)
+    problems = problems_of(tool, arguments)
+    if problems:
+        return _failed("invalid", f"not run: the arguments of {name} are wrong.\n{explain(problems)}")
+    if context.hooks:
+        return Judged(Verdict.HOOK)
+    return _by_policy(context, tool, arguments)
+
+
+def _by_policy(context: AgentContext, tool: ToolSpec, arguments: Any) -> Judged:
+    verdict = judge(context, tool, arguments)
+    if verdict is Verdict.ALLOW:
+        return ALLOWED
+    if verdict is Verdict.DENY:
+        return _refused("policy", f"not run: a rule denies {tool.name}")
+    return _by_approval(context, tool.name)
+
+
+def _by_approval(context: AgentContext, name: Name) -> Judged:
+    if context.approval is ApprovalMode.ALLOW:
+        return ALLOWED
+    if context.approval is ApprovalMode.PARK:
+        return Judged(Verdict.ASK)
+    return _refused("approval", f"not run: {name} needs the approval of a person, and nobody listens")
+
+
+def find_tool(context: AgentContext, name: str) -> ToolSpec | None:
+    """The tool of this name, offered or hidden."""
+    for tool in context.tools:
+        if tool.name == name:
+            return tool
+    return next((tool for tool in context.hidden if tool.name == name), None)
+
+
+def _refused(kind: str, text: str) -> Judged:
+    return Judged(Verdict.DENY, CallStatus.DENIED, kind, text)
+
+
+def _failed(kind: str, text: str) -> Judged:
+    return Judged(Verdict.DENY, CallStatus.FAILED, kind, text)
+
+
+_WAITING = {Verdict.HOOK: Waiting.HOOK, Verdict.ASK: Waiting.APPROVAL}
+
+
+def _expiry(view: View, call: int) -> tuple[Alarm, ...]:
+    wait_s = view.pinned(view.turn).limits.approval_s
+    if wait_s is None:
+        return ()
+    return (Alarm(WakeReason.APPROVAL.value, view.turn, Micros(view.now + round(wait_s * 1e6)), call),)
+
+
+def _hook_decided(view: View, state: TurnState, item: HookReport) -> Decision:
+    call_state = view.find(item.call, CallState)
+    if call_state is None or call_state.waiting is not Waiting.HOOK:
+        return Decision(dropped=(item,))
+    config = view.get(item.call, CallConfig)
+    context = view.pinned(view.turn)
+    private: tuple[tuple[str, Any], ...] = (("reason", item.reason),)
+    if item.arguments is not None:
+        private = (("arguments", item.arguments), *private)
+        config = replace(config, arguments=Address(Seq(view.next), 0))
+    judged = _after_hook(context, config, item, view)
+    draft = Draft(
+        data=HookDecided(point=item.point, verdict=item.verdict),
+        turn=view.turn,
+        call=item.call,
+        private=private,
+        fed=item,
+        by=item.by,
+    )
+    changes = ((item.call, config),) if item.arguments is not None else ()
+    return _decide(view, state, item.call, draft, judged, changes)
+
+
+def _after_hook(context: AgentContext, config: CallConfig, item: HookReport, view: View) -> Judged:
+    """A hook's deny ends the matter; its allow satisfies an ask of the policy, never a deny."""
+    tool = find_tool(context, config.tool)
+    assert tool is not None, "a call of an unknown tool waits for no hook"
+    if item.verdict is Verdict.DENY:
+        return _refused("hook", f"not run: {item.reason or 'a hook denied it'}")
+    if item.arguments is not None and (problems := problems_of(tool, item.arguments)):
+        return _failed("invalid", f"not run: a hook's arguments for {tool.name} are wrong.\n{explain(problems)}")
+    if item.verdict is Verdict.ASK:
+        return _by_approval(context, tool.name)
+    arguments = item.arguments if item.arguments is not None else normalized(view.body(*config.arguments))
+    judged = _by_policy(context, tool, arguments)
+    return ALLOWED if item.verdict is Verdict.ALLOW and judged.kind != "policy" else judged
+
+
+def _answered(view: View, state: TurnState, item: Answer) -> Decision:
+    call = log_and_seq(item.call)[1]
+    call_state = view.find(call, CallState)
+    if call_state is None or call_state.waiting is not Waiting.APPROVAL:
+        return Decision(dropped=(item,))
+    allowed = item.verdict is Verdict.ALLOW
+    draft = Draft(
+        data=ApprovalDecided(verdict=Verdict.ALLOW if allowed else Verdict.DENY),
+        turn=view.turn,
+        call=call,
+        private=(("reason", item.reason),),
+        fed=item,
+        by=item.by,
+    )
+    why = f": {item.reason}" if item.reason else ""
+    return _decide(view, state, call, draft, ALLOWED if allowed else _refused("approval", f"not run: denied{why}"))
+
+
+def _expired(view: View, state: TurnState, item: Wake) -> Decision:
+    call_state = view.find(item.call, CallState)
+    if call_state is None or call_state.waiting is not Waiting.APPROVAL:
+        return Decision(dropped=(item,))
+    draft = Draft(data=WakeFired(reason=item.reason, call=item.call), turn=view.turn, call=item.call, fed=item)
+    return _decide(view, state, item.call, draft, _refused("approval", "not run: nobody answered in time"))
+
+
+def _decide(
+    view: View, state: TurnState, call: int, draft: Draft, judged: Judged, changes: tuple[Any, ...] = ()
+) -> Decision:
+    """The entry of a decision on a waiting call; the last one lets the allowed calls go."""
+    turn = view.turn
+    waiting = _WAITING.get(judged.verdict)
+    call_state = CallState(status=CallStatus.WAITING if waiting else CallStatus.PROPOSED, waiting=waiting)
+    changes = (*changes, (call, call_state))
+    others = [c for c in open_calls(view, state) if c != call]
+    held = waiting is not None or any(view.get(c, CallState).waiting is not None for c in others)
+    if not held:
+        state = replace(state, phase=Phase.CALL)
+        changes = (*changes, (turn, state))
+    draft.changes = changes
+    drafts, alarms = [draft], ()
+    if judged.verdict is Verdict.ASK:
+        tool = view.get(call, CallConfig).tool
+        drafts.append(Draft(data=ApprovalRequested(tool=tool), turn=turn, call=call))
+        alarms = _expiry(view, call)
+    elif judged.verdict is Verdict.DENY:
+        result, _ = finished_call(
+            view,
+            state,
+            call,
+            decided(judged.status, judged.kind),
+            judged.text,
+            others_open=bool(others),
+            seq=view.next + 1,
+        )
+        drafts.append(result)
+    return Decision(tuple(drafts), alarms=alarms)

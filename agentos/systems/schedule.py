@@ -1,0 +1,134 @@
+"""What a system is, the order they are asked in, and one pass.
+
+A pass asks the first system that has something to decide, takes its decision over, and begins again, until none has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from agentos.components import Component, Outcome, Phase, TurnState
+from agentos.errors import SystemRaised
+from agentos.events.effects import StopTurn
+from agentos.events.entry import Draft
+from agentos.events.kinds import TurnCancelling
+from agentos.ids import CONVERSATION, Digest, Name, name_of
+from agentos.world import Decision, View
+from agentos.world.view import NOTHING
+
+Decide = Callable[[View, int], Decision]
+"""A synchronous pure function of a View and the entity it is over: the open turn, or 0 for the conversation."""
+
+
+class System(msgspec.Struct, frozen=True):
+    """A named pure function. over says which component the entity has that it is asked about; phases, when it is over
+    turns, in which phases; after names the system it comes right behind in the schedule."""
+
+    name: Name
+    decide: Decide
+    over: type[Component]
+    phases: frozenset[Phase] = frozenset()
+    after: Name | None = None
+
+    def __call__(self, view: View, entity: int) -> Decision:
+        return self.decide(view, entity)
+
+
+def system(
+    *, over: type[Component], phase: Phase | Sequence[Phase] = (), after: str | None = None
+) -> Callable[[Decide], System]:
+    """Makes a system of a function. It must not wait, ask the time, draw randomly, or change what it sees."""
+    phases = frozenset((phase,) if isinstance(phase, Phase) else phase)
+
+    def make(decide: Decide) -> System:
+        return System(name_of(decide.__name__), decide, over, phases, Name(after) if after else None)
+
+    return make
+
+
+class Schedule:
+    """Systems in the order in which they are asked; by_phase has those that may have something to decide while the open
+    turn is in a phase, None when there is no open turn."""
+
+    def __init__(self, systems: Sequence[System]) -> None:
+        self.systems = tuple(systems)
+        self.by_phase: dict[Phase | None, tuple[System, ...]] = {
+            phase: tuple(s for s in systems if s.over is not TurnState or phase in s.phases) for phase in (None, *Phase)
+        }
+
+    def with_systems(self, added: Sequence[System]) -> Schedule:
+        """With a user's systems, each right after the one it names, else before settle."""
+        systems = list(self.systems)
+        for new in added:
+            names = [s.name for s in systems]
+            if new.name in names:
+                raise ValueError(f"a system named {new.name!r} is in the schedule already")
+            behind = new.after if new.after is not None else names[-2]
+            if behind not in names:
+                raise ValueError(f"system {new.name!r} comes after {behind!r}, which is not in the schedule: {names}")
+            systems.insert(names.index(behind) + 1, new)
+        return Schedule(systems)
+
+    def digest(self) -> Digest:
+        """Names the rules: the sources of all systems, in order."""
+        sources = "\0".join(f"{s.name}\0{_source(s.decide)}" for s in self.systems)
+        return Digest(hashlib.sha256(sources.encode()).hexdigest())
+
+
+class PassFailure(msgspec.Struct, frozen=True):
+    """A system that raised in a pass, and what."""
+
+    system: Name
+    error: SystemRaised
+
+
+def run_pass(view: View, schedule: Schedule, decisions_max: int) -> list[PassFailure]:
+    """Runs one pass to its end and says which systems raised; each of those fails the open turn, and nothing else."""
+    failures: list[PassFailure] = []
+    silenced: set[Name] = set()
+    by_phase = schedule.by_phase
+    left = decisions_max
+    candidates = iter(by_phase[view.phase])
+    while (candidate := next(candidates, None)) is not None:
+        if silenced and candidate.name in silenced:
+            continue
+        try:
+            decision = candidate.decide(view, view.turn if candidate.over is TurnState else CONVERSATION)
+            if decision is NOTHING:
+                continue
+            view.add(decision)
+        except Exception as error:
+            _fail(view, candidate.name, error, failures, silenced)
+        left -= 1
+        if not left:
+            _fail(view, Name("pass"), RuntimeError(f"over pass_decisions_max ({decisions_max})"), failures, silenced)
+            break
+        candidates = iter(by_phase[view.phase])
+    return failures
+
+
+def _fail(view: View, name: Name, error: Exception, failures: list[PassFailure], silenced: set[Name]) -> None:
+    """The raising system is not asked again in this pass, and the open turn begins to settle as failed."""
+    failures.append(PassFailure(name, SystemRaised(name, error)))
+    silenced.add(name)
+    turn = view.turn
+    if not turn or view.phase is Phase.SETTLING:
+        return
+    after = msgspec.structs.replace(
+        view.get(turn, TurnState), phase=Phase.SETTLING, outcome=Outcome.FAILED, outcome_name=Name(f"system:{name}")
+    )
+    data = TurnCancelling(reason=Name(f"system:{name}"), decided=True)
+    draft = Draft(data=data, turn=turn, changes=((turn, after),))
+    view.add(Decision((draft,), effects=(StopTurn(view.log, turn),)))
+
+
+def _source(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"{function.__module__}.{function.__qualname__}"

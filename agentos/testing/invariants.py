@@ -1,0 +1,329 @@
+"""The invariants of the architecture, as functions over a kernel and its store. Each says what is broken, in words.
+
+They hold between ticks: `Checker` runs them from `kernel.ticker.after_tick`, reads only what is new in the store, and
+keeps a second World beside the kernel's, folded from the store alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from typing import Any, TypeVar
+
+from agentos.components import (
+    CallConfig,
+    CallState,
+    CallStatus,
+    ConversationState,
+    Phase,
+    ToolboxSharing,
+    TurnState,
+    Waiting,
+)
+from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopTurn
+from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, SlotFree
+from agentos.events.kinds import ModelRequested
+from agentos.ids import CONVERSATION, Kind, LogId, Name
+from agentos.journal import Times, fold_unit
+from agentos.journal.projections import shown_state
+from agentos.kernel import Kernel
+from agentos.kernel.loaded import Loaded
+from agentos.resources import Scope
+from agentos.systems.ending import has_slot
+from agentos.testing.log_invariants import LogCheck
+from agentos.testing.pairing import unpaired
+from agentos.world import Slice, World
+
+T = TypeVar("T")
+Work = tuple[str, int, int]
+"""What runs: model, call, hook or probe; the seq of its request or call; its attempt."""
+
+
+class InvariantBroken(AssertionError):
+    """Something that must always hold does not; `broken` has one sentence for each finding."""
+
+    def __init__(self, broken: list[str]) -> None:
+        self.broken = broken
+        super().__init__("\n".join(broken))
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine that never waits, as those of the memory store do not."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    work.close()
+    raise RuntimeError("this store waits; the checks after each tick need one that does not, such as memory:")
+
+
+def world_is_fold(live: Slice, folded: Slice) -> list[str]:
+    """The loaded part of a log is what its entries say, component by component, with transcript and bodies."""
+    broken = []
+    for entity in sorted(live.rows.keys() | folded.rows.keys()):
+        has, should = live.rows.get(entity, {}), folded.rows.get(entity, {})
+        for type_ in sorted(has.keys() | should.keys(), key=lambda type_: str(type_.component)):
+            if has.get(type_) != should.get(type_):
+                where = f"{live.log}, entity {entity}, {type_.component}"
+                broken.append(f"{where}: the World has {has.get(type_)}, the store {should.get(type_)}")
+    if _shape(live) != _shape(folded):
+        broken.append(f"{live.log}: the transcript is not that of the store")
+    if live.bodies != folded.bodies:
+        differ = sorted(live.bodies.keys() ^ folded.bodies.keys()) or "values"
+        broken.append(f"{live.log}: the bodies at hand are not those of the store ({differ})")
+    return broken
+
+
+def _shape(slice_: Slice) -> tuple[Any, ...]:
+    seen = slice_.transcript
+    return list(seen.messages), seen.hash, seen.tokens, seen.asked, seen.calls, seen.results, seen.purge is None
+
+
+def derived_is_recomputed(kernel: Kernel) -> list[str]:
+    """The indexes of the World and the shown states say what the components say."""
+    broken = []
+    for phase in Phase:
+        indexed = set(kernel.world.in_phase(phase))
+        real = {slice_.log for slice_ in kernel.world.slices() if phase in _phases(slice_)}
+        if indexed != real:
+            broken.append(f"in_phase({phase.value}) differs from the components for {sorted(indexed ^ real)}")
+    for log, loaded in sorted(kernel.ticker.loaded.items()):
+        if not loaded.head.new and loaded.times.shown != shown_state(loaded.slice.get):
+            broken.append(f"{log} is shown as {loaded.times.shown}, but is {shown_state(loaded.slice.get)}")
+    return broken
+
+
+def _phases(slice_: Slice) -> set[Phase]:
+    return {row[TurnState].phase for row in slice_.rows.values() if TurnState in row}
+
+
+def live_is_empty(kernel: Kernel) -> list[str]:
+    """A kernel that was just opened holds nothing."""
+    found = {
+        "running effects": len(kernel.runner),
+        "slots": len(kernel.slots.statistics()),
+        "loaded logs": len(kernel.ticker.loaded),
+        "waiting senders": len(kernel.ticker.tickets),
+        "things to give back": kernel.scope.open,
+        "conversations in the World": len(kernel.world.entities(Kind.CONVERSATION)),
+    }
+    return [f"a fresh kernel has {n} {what}" for what, n in found.items() if n]
+
+
+def effects_are_intended(kernel: Kernel) -> list[str]:
+    """What should run by the stored state runs once, or its report waits; nothing else runs."""
+    broken = []
+    for log, loaded in sorted(kernel.ticker.loaded.items()):
+        wanted = Counter(_wanted(loaded))
+        found = Counter(_work_of(effect) for effect in kernel.runner.of(log))
+        found.update(work for item in loaded.intake if (work := _reported(item)) is not None)
+        for work in sorted(wanted.keys() | found.keys()):
+            if wanted[work] > found[work]:
+                broken.append(f"{log}: {work} is started, but nothing runs it and no report came")
+            elif found[work] > max(wanted[work], 1) or (found[work] and not wanted[work] and not _may_be_late(work)):
+                broken.append(f"{log}: {work} runs {found[work]} times, but is wanted {wanted[work]} times")
+    unknown = sorted({effect.log for effect in _all_effects(kernel)} - kernel.ticker.loaded.keys())
+    return broken + [f"effects run for {log}, which is not loaded" for log in unknown]
+
+
+def _all_effects(kernel: Kernel) -> Iterator[Effect]:
+    for log in kernel.world.entities(Kind.CONVERSATION):
+        yield from kernel.runner.of(LogId(log))
+
+
+def _wanted(loaded: Loaded) -> Iterator[Work]:
+    state = _open_turn(loaded)
+    if state is None:
+        return
+    if state.requested:
+        yield "model", state.requested, 0
+    for call in state.calls:
+        call_state = loaded.slice.get(call, CallState)
+        if call_state is None:
+            continue
+        if call_state.waiting is Waiting.DOUBT:
+            yield "probe", call, 0
+        elif call_state.waiting is Waiting.HOOK:
+            yield "hook", call, 0
+        elif call_state.status is CallStatus.STARTED and call_state.child is None:
+            yield "call", call, call_state.attempt
+
+
+def _may_be_late(work: Work) -> bool:
+    """A hook is not waited for when a turn is ended, and what it still says is dropped."""
+    return work[0] == "hook"
+
+
+def _open_turn(loaded: Loaded) -> TurnState | None:
+    state = loaded.slice.get(CONVERSATION, ConversationState)
+    return loaded.slice.get(state.open_turn, TurnState) if state is not None and state.open_turn else None
+
+
+def _work_of(effect: Effect) -> Work:
+    if isinstance(effect, RequestModel):
+        return "model", effect.base_seq, 0
+    if isinstance(effect, RunCall):
+        return "call", effect.call, effect.attempt
+    assert not isinstance(effect, StopTurn), "it is done at once"
+    return ("hook" if isinstance(effect, AskHook) else "probe"), effect.call, 0
+
+
+def _reported(item: Item) -> Work | None:
+    if isinstance(item, ModelReport):
+        return "model", item.base_seq, 0
+    if isinstance(item, CallReport):
+        return "call", item.call, item.attempt
+    if isinstance(item, HookReport):
+        return "hook", item.call, 0
+    return ("probe", item.call, 0) if isinstance(item, Probed) else None
+
+
+def slots_are_held(kernel: Kernel) -> list[str]:
+    """A call holds a slot of its toolbox exactly while it runs here; a room kept for a call has told it so."""
+    broken = []
+    running = {
+        (log, call): config.toolbox
+        for log, loaded in kernel.ticker.loaded.items()
+        for call, config, state in _calls(loaded)
+        if has_slot(state)
+    }
+    for statistics in kernel.slots.statistics():
+        for log, call in statistics.holders:
+            if (log, call) not in running and not _is_granted(kernel, log, call):
+                broken.append(f"{log} call {call} holds a slot of {statistics.toolbox}, but does not run")
+        broken.extend(
+            f"{log} call {call} waits for a slot of {statistics.toolbox}, but is not to be started"
+            for log, call in statistics.waiters
+            if not _is_proposed(kernel, log, call)
+        )
+    broken.extend(
+        f"{log} call {call} runs without a slot of {toolbox}"
+        for (log, call), toolbox in sorted(running.items())
+        if _is_bounded(kernel, toolbox) and not kernel.slots.holds((log, call))
+    )
+    return broken
+
+
+def _is_bounded(kernel: Kernel, toolbox: Name | None) -> bool:
+    found = kernel.catalog.toolboxes.get(toolbox) if toolbox is not None else None
+    return found is not None and found.sharing is not ToolboxSharing.STATELESS
+
+
+def _calls(loaded: Loaded) -> Iterator[tuple[int, CallConfig, CallState]]:
+    state = _open_turn(loaded)
+    for call in state.calls if state is not None else ():
+        config, call_state = loaded.slice.get(call, CallConfig), loaded.slice.get(call, CallState)
+        if config is not None and call_state is not None:
+            yield call, config, call_state
+
+
+def _is_proposed(kernel: Kernel, log: str, call: int) -> bool:
+    loaded = kernel.ticker.loaded.get(LogId(log))
+    state = loaded.slice.get(call, CallState) if loaded is not None else None
+    return state is not None and state.status is CallStatus.PROPOSED
+
+
+def _is_granted(kernel: Kernel, log: str, call: int) -> bool:
+    """Its turn has come, and its conversation has not had its pass yet."""
+    loaded = kernel.ticker.loaded.get(LogId(log))
+    told = loaded is not None and any(isinstance(item, SlotFree) and item.call == call for item in loaded.intake)
+    return told and _is_proposed(kernel, log, call)
+
+
+def scopes_are_owned(kernel: Kernel) -> list[str]:
+    """No conversation, turn or call has something to give back once nothing runs in it. Holds when all is quiet."""
+    return [
+        f"the scope {'/'.join(scope.path)} is open, but nothing runs in it"
+        for agent in kernel.scope.children
+        for scope in agent.children
+        if scope.open and not kernel.runner.busy(LogId(scope.path[-1]))
+    ]
+
+
+def scope_paths(scope: Scope) -> list[str]:
+    """The paths of a scope and of all below that have something to give back."""
+    below = [path for child in scope.children for path in scope_paths(child)]
+    return ["/".join(scope.path), *below] if scope.open else below
+
+
+class Checker:
+    """Checks one store through all the kernels that are opened on it.
+
+    A tick is a callback of the loop, where nobody would catch an error: what is broken is kept in `broken`.
+    """
+
+    def __init__(self) -> None:
+        self.broken: list[str] = []
+        self.checks = 0
+        self.requests = 0
+        self._logs: dict[LogId, LogCheck] = {}
+        self._world = World()
+        self._times: dict[LogId, Times] = {}
+
+    def watch(self, kernel: Kernel) -> None:
+        """Checks a kernel that was just opened, and then after each of its ticks."""
+        self.broken += live_is_empty(kernel)
+        kernel.ticker.after_tick = lambda: self.check(kernel)
+
+    def check(self, kernel: Kernel) -> None:
+        """Everything, now."""
+        self.checks += 1
+        try:
+            self.broken += self._findings(kernel)
+        except Exception as error:
+            self.broken.append(f"a check raised {type(error).__name__}: {error}")
+
+    def end(self) -> None:
+        """Raises InvariantBroken when anything was found."""
+        if self.broken:
+            raise InvariantBroken(self.broken)
+
+    def _findings(self, kernel: Kernel) -> list[str]:
+        broken = self._read_new(kernel)
+        for log, loaded in sorted(kernel.ticker.loaded.items()):
+            folded = self._world.slice(log)
+            if folded is not None:
+                broken += world_is_fold(loaded.slice, folded)
+            elif not loaded.head.new:
+                broken.append(f"{log} is loaded, but the store does not have it")
+        broken += derived_is_recomputed(kernel) + slots_are_held(kernel)
+        if kernel.ticker.starting:
+            broken += effects_are_intended(kernel)
+        return broken
+
+    def entries(self, log: LogId) -> int:
+        """How many entries of a log were checked."""
+        found = self._logs.get(log)
+        return found.seq if found is not None else 0
+
+    def _read_new(self, kernel: Kernel) -> list[str]:
+        broken = []
+        for row in at_once(kernel.store.logs(Kind.CONVERSATION.value)):
+            known = self._logs.get(row.id)
+            if known is None:
+                known = self._logs[row.id] = LogCheck(row.id, kernel.registry)
+                self._world.load(row.id)
+                self._times[row.id] = Times()
+            if known.seq < row.seq:
+                self._fold(kernel, known, row.seq)
+            if (known.seq, known.digest) != (row.seq, row.digest):
+                known.say(row.seq, "the head of the log is not its last entry")
+            broken += known.broken
+            known.broken = []
+        return broken
+
+    def _fold(self, kernel: Kernel, known: LogCheck, upto: int) -> None:
+        slice_ = self._world.slice(known.log)
+        assert slice_ is not None, "loaded when first seen"
+        units: dict[int, list[Any]] = {}
+        for stored in at_once(kernel.store.entries(known.log, known.seq, upto)):
+            entry = known.add(stored)
+            units.setdefault(entry.unit, []).append(entry)
+        for unit in units.values():
+            fold_unit(self._world, slice_, unit, self._times[known.log])
+            if isinstance(unit[-1].data, ModelRequested):
+                self.requests += 1
+                for what in unpaired(slice_.transcript.messages):
+                    known.say(unit[-1].seq, what)
+

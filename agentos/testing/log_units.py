@@ -1,0 +1,77 @@
+"""Units of one log for tests of stores: made-up entries whose heads chain as those of the journal do."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from agentos.ids import Kind, LogId, hashed_id
+from agentos.persistence.base import EntryRow, LogRow, MessageRow, Unit
+
+AT = 1_796_031_974_123_456
+"""When the entry at seq 0 would have been; each is one second after the one before."""
+SALT = bytes(range(240, 256))
+SECOND = 1_000_000
+
+
+class LogUnits:
+    """Builds one unit after the other, each on the head that the last one leaves; the first one creates the log."""
+
+    def __init__(self, name: str, owner: int, *, epoch: int = 1, fork_of: LogRow | None = None) -> None:
+        self.id = LogId(hashed_id(Kind.CONVERSATION, name))
+        self.owner, self.epoch = owner, epoch
+        self.seq = fork_of.seq if fork_of else 0
+        self.digest = fork_of.digest if fork_of else hashlib.sha256(self.id.encode()).digest()
+        self.create: LogRow | None = LogRow(
+            id=self.id,
+            kind="conversation",
+            owner=owner,
+            epoch=epoch,
+            seq=self.seq,
+            digest=self.digest,
+            root=self.id,
+            forked_from=fork_of.id if fork_of else None,
+            upto=self.seq,
+        )
+
+    def unit(self, *kinds: str, text: str | None = None, role: str = "user", **others: Any) -> Unit:
+        """Entries of these kinds, one when none is named; `text` is a message that the first entry brings."""
+        first, previous = self.seq + 1, self.digest
+        entries = [self._entry(kind, first) for kind in kinds or ("input.received",)]
+        messages: Sequence[MessageRow] = [] if text is None else [(first, role, 0, 0, SALT, text)]
+        create, self.create = self.create, None
+        unit = Unit(
+            log=self.id,
+            owner=self.owner,
+            epoch=self.epoch,
+            previous_seq=first - 1,
+            previous=previous,
+            seq=self.seq,
+            digest=self.digest,
+            entries=entries,
+            payloads=[],
+            messages=list(messages),
+            create=create,
+        )
+        for field, value in others.items():
+            setattr(unit, field, value)
+        return unit
+
+    def conversation(self, *, open_turn: int = 0, updated_at: int = AT) -> tuple[Any, ...]:
+        """A row of the table `conversations`."""
+        state = "running" if open_turn else "idle"
+        counters = (1, 2, 3, 100, 200)
+        return (self.id, "agent_x", state, 0, None, self.id, open_turn, *counters, AT, updated_at)
+
+    def owned(self, row: LogRow) -> LogUnits:
+        """The same log under the owner and epoch, and on the head, of this row."""
+        self.owner, self.epoch, self.seq, self.digest = row.owner, row.epoch, row.seq, row.digest
+        return self
+
+    def _entry(self, kind: str, unit: int) -> EntryRow:
+        self.seq += 1
+        at = AT + self.seq * SECOND
+        head = f'{{"at":{at},"kind":"{kind}","seq":{self.seq},"unit":{unit},"writer":{self.owner}}}'
+        self.digest = hashlib.sha256(self.digest + head.encode()).digest()
+        return self.seq, unit, kind, 0, 0, at, head, self.digest

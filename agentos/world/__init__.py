@@ -1,0 +1,7 @@
+"""The truth of now: entities, components, and what one pass sees of them."""
+
+from agentos.world.transcript import Transcript
+from agentos.world.view import Alarm, Decision, IllegalTransition, Oracle, Post, View
+from agentos.world.world import Slice, World
+
+__all__ = ["Alarm", "Decision", "IllegalTransition", "Oracle", "Post", "Slice", "Transcript", "View", "World"]

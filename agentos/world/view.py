@@ -1,0 +1,246 @@
+"""A pass sees the World through a View: the World overlaid with the pass's own drafts, a time, and one live question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from agentos.components import AgentContext, CallConfig, Component, ConversationState, Phase, TurnConfig, TurnState
+from agentos.errors import AgentosError
+from agentos.events.effects import Effect
+from agentos.events.entry import Draft
+from agentos.events.intake import Item
+from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Micros
+from agentos.world.transcript import TELLING, Transcript, advance
+from agentos.world.world import Slice
+
+C = TypeVar("C", bound=Component)
+I = TypeVar("I", bound=msgspec.Struct)
+
+
+class Post(msgspec.Struct, frozen=True):
+    """An item for another log, stored with the unit in its inbox. end marks the report of a child's end, whose
+    child_head the journal fills in."""
+
+    log: LogId
+    key: str
+    item: Item
+    end: bool = False
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """A time that the turn waits for, stored with the unit; reason as in WakeReason."""
+
+    reason: str
+    turn: int
+    due_at: Micros
+    call: int = 0
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a system decided: entries to be, items for other logs, effects to start once all that is stored.
+
+    dropped are intake items that call for nothing: duplicates, and reports of what was settled meanwhile.
+    """
+
+    drafts: tuple[Draft, ...] = ()
+    posts: tuple[Post, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    dropped: tuple[Item, ...] = ()
+
+    @staticmethod
+    def none() -> Decision:
+        return NOTHING
+
+
+NOTHING = Decision()
+
+
+class IllegalTransition(AgentosError):
+    """An entry would move its turn to a phase that the table of kinds does not allow."""
+
+
+class Oracle(Protocol):
+    """What a pass may ask of the live side; replay answers from the unit instead.
+
+    slot: whether the call's toolbox has room for it now; a yes takes the room until the call is finished.
+    context: the configuration that a turn beginning now pins, at that depth.
+    """
+
+    def slot(self, log: LogId, call: int, config: CallConfig) -> bool: ...
+    def context(self, agent: AgentId, depth: int) -> Digest: ...
+    def pinned(self, digest: Digest) -> AgentContext: ...
+
+
+class View:
+    """One pass over one conversation.
+
+    turn is the seq of the open turn, 0 when there is none; phase is its phase. over holds the components that the pass
+    changed, by entity. intake shrinks as decisions take items; taken keeps these.
+    """
+
+    __slots__ = (
+        "_bodies",
+        "_oracle",
+        "_slice",
+        "alarms",
+        "conversation",
+        "drafts",
+        "effects",
+        "first",
+        "intake",
+        "log",
+        "next",
+        "now",
+        "over",
+        "phase",
+        "posts",
+        "slots",
+        "taken",
+        "transcript",
+        "turn",
+    )
+
+    def __init__(self, slice_: Slice, head: int, now: Micros, intake: Sequence[Item], oracle: Oracle) -> None:
+        self._slice = slice_
+        self._oracle = oracle
+        self.log = slice_.log
+        self.first = self.next = head + 1
+        self.now = now
+        self.intake: list[Item] = list(intake)
+        self.over: dict[int, dict[type[Component], Any]] = {}
+        self._bodies: dict[tuple[int, int], Any] = {}
+        self.transcript: Transcript = slice_.transcript
+        self.drafts: list[Draft] = []
+        self.posts: list[Post] = []
+        self.effects: list[Effect] = []
+        self.alarms: list[Alarm] = []
+        self.taken: list[Item] = []
+        self.slots: list[int] = []
+        row = slice_.rows.get(CONVERSATION)
+        self.conversation: ConversationState | None = row.get(ConversationState) if row is not None else None
+        self.turn: int = self.conversation.open_turn if self.conversation is not None else 0
+        self.phase: Phase | None = slice_.rows[self.turn][TurnState].phase if self.turn else None
+
+    def find(self, entity: int, type_: type[C]) -> C | None:
+        row = self.over.get(entity)
+        if row is not None and type_ in row:
+            return row[type_]  # type: ignore[no-any-return]
+        row = self._slice.rows.get(entity)
+        return row.get(type_) if row is not None else None
+
+    def get(self, entity: int, type_: type[C]) -> C:
+        """The component; the entity has one, by the rules of the log."""
+        row = self.over.get(entity)
+        if row is not None and type_ in row:
+            return row[type_]  # type: ignore[no-any-return]
+        return self._slice.rows[entity][type_]  # type: ignore[no-any-return]
+
+    def pinned(self, turn: int) -> AgentContext:
+        """The configuration that the turn pinned."""
+        return self._oracle.pinned(self.get(turn, TurnConfig).context)
+
+    def context(self, agent: AgentId, depth: int) -> tuple[Digest, AgentContext]:
+        """The configuration that a turn beginning now pins."""
+        digest = self._oracle.context(agent, depth)
+        return digest, self._oracle.pinned(digest)
+
+    def slot(self, call: int) -> bool:
+        """Whether the call may start now; a yes holds its place until the call is finished."""
+        if self._oracle.slot(self.log, call, self.get(call, CallConfig)):
+            self.slots.append(call)
+            return True
+        return False
+
+    def body(self, seq: int, i: int) -> Any:
+        """The private value number i of the entry at seq."""
+        key = (seq, i)
+        return self._bodies[key] if key in self._bodies else self._slice.bodies[key]
+
+    def items(self, type_: type[I], where: Callable[[I], bool] | None = None) -> Iterator[I]:
+        """Intake of this type that is not decided on yet, oldest first."""
+        for item in self.intake:
+            if type(item) is type_ and (where is None or where(item)):
+                yield item
+
+    def add(self, decision: Decision) -> None:
+        """Takes a decision over: later systems of the pass see its drafts. Raises IllegalTransition."""
+        drafts = decision.drafts
+        self._check(drafts)
+        for draft in drafts:
+            self._add_draft(draft)
+        for item in decision.dropped:
+            self._take(item)
+        if decision.posts:
+            self.posts.extend(decision.posts)
+        if decision.effects:
+            self.effects.extend(decision.effects)
+        if decision.alarms:
+            self.alarms.extend(decision.alarms)
+
+    def add_snapshot(self, draft: Draft) -> None:
+        """The journal's own entry at the end of a unit; it changes nothing that is seen."""
+        self.drafts.append(draft)
+        self.next += 1
+
+    def entities(self) -> list[tuple[int, type[Component]]]:
+        """Every entity of the log with each of its stored component types, in a fixed order."""
+        found = {(entity, type_) for rows in (self._slice.rows, self.over) for entity, row in rows.items() for type_ in row}
+        return sorted(found, key=lambda pair: (pair[0], pair[1].component))
+
+    @property
+    def overlay(self) -> dict[tuple[int, int], Any]:
+        """The private values of this pass's drafts, by (seq, i)."""
+        return self._bodies
+
+    def _add_draft(self, draft: Draft) -> None:
+        seq = self.next
+        self.next = seq + 1
+        if draft.private:
+            for i, (_, value) in enumerate(draft.private):
+                self._bodies[seq, i] = value
+        for entity, component in draft.changes:
+            type_ = type(component)
+            row = self.over.get(entity)
+            if row is None:
+                row = self.over[entity] = {}
+            row[type_] = component
+            if type_ is TurnState:
+                self.phase = component.phase  # type: ignore[attr-defined]
+            elif type_ is ConversationState:
+                self._conversation_changed(component)  # type: ignore[arg-type]
+        if type(draft.data) in TELLING:
+            self.transcript = advance(self.transcript, seq, draft, self.body)
+        self.drafts.append(draft)
+        if draft.fed is not None:
+            self._take(draft.fed)
+
+    def _conversation_changed(self, state: ConversationState) -> None:
+        self.conversation = state
+        if state.open_turn != self.turn:
+            self.turn = state.open_turn
+            self.phase = None
+
+    def _take(self, item: Item) -> None:
+        for position, waiting in enumerate(self.intake):
+            if waiting is item:
+                del self.intake[position]
+                self.taken.append(item)
+                return
+        raise AssertionError(f"a decision took {type(item).__name__}, which is not in the intake")
+
+    def _check(self, drafts: Sequence[Draft]) -> None:
+        """Phases move only along the table of kinds; checked before anything of the decision is taken over."""
+        phase = self.phase
+        for draft in drafts:
+            for _, component in draft.changes:
+                if type(component) is TurnState and component.phase is not phase:
+                    if component.phase not in draft.data.after:
+                        was = phase.value if phase is not None else "no turn"
+                        raise IllegalTransition(
+                            f"{self.log}: {draft.data.kind} may not move {was} to {component.phase.value}"
+                        )
+                    phase = component.phase

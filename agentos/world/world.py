@@ -1,0 +1,204 @@
+"""The World: entities and components, the truth of now.
+
+esper holds the component stores; this module alone touches it. Each World has a private copy of the esper module, since
+esper's own world is global to a module. Replacing a value writes into esper's row in place: its query caches, which we
+never read, would otherwise be flushed at every step of every turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any, TypeVar
+
+from agentos.components import CallConfig, CallState, Component, ConversationConfig, Phase, TurnState
+from agentos.ids import CONVERSATION, ConversationId, Kind, LogId
+from agentos.world.transcript import Transcript, empty
+
+C = TypeVar("C", bound=Component)
+
+
+def _private_esper() -> ModuleType:
+    spec = find_spec("esper")
+    assert spec is not None and spec.loader is not None, "esper is a dependency of this package"
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Slice:
+    """The part of the World that one log tells: the conversation, its turns and calls, its transcript and bodies.
+
+    rows maps an entity of the log (0 the conversation, else the seq of a turn or call) to its components by type; a row
+    is esper's own. bodies holds the private values that open work still reads, by (seq, i).
+    """
+
+    __slots__ = ("bodies", "log", "numbers", "rows", "suffix", "transcript")
+
+    def __init__(self, log: LogId) -> None:
+        self.log = log
+        self.suffix = log.partition("_")[2]
+        self.rows: dict[int, dict[type[Component], Any]] = {}
+        self.numbers: dict[int, int] = {}
+        self.transcript: Transcript = empty()
+        self.bodies: dict[tuple[int, int], Any] = {}
+
+    def get(self, entity: int, type_: type[C]) -> C | None:
+        row = self.rows.get(entity)
+        return row.get(type_) if row is not None else None
+
+
+class World:
+    """Entities by id and components by type. Synchronous; changed by the journal and by live resources alone."""
+
+    def __init__(self) -> None:
+        self._esper = _private_esper()
+        self._slices: dict[LogId, Slice] = {}
+        self._numbers: dict[str, int] = {}
+        self._ids: dict[int, str] = {}
+        self._children: dict[ConversationId, set[ConversationId]] = {}
+        self._phases: dict[Phase, set[LogId]] = {}
+
+    def get(self, entity: str, type_: type[C]) -> C | None:
+        """The component of this type, or None."""
+        number = self._numbers.get(entity)
+        return self._esper.try_component(number, type_) if number is not None else None
+
+    def set(self, entity: str, component: Component) -> None:
+        """Attaches or replaces a component of an agent, toolbox, program or resource; logs' entities change by entries."""
+        number = self._numbers.get(entity)
+        self._esper.add_component(self._create(entity) if number is None else number, component)
+
+    def delete(self, entity: str) -> None:
+        number = self._numbers.pop(entity, None)
+        if number is not None:
+            del self._ids[number]
+            self._esper.delete_entity(number, immediate=True)
+
+    def find(self, type_: type[C], **where: object) -> list[tuple[str, C]]:
+        """Every loaded entity with such a component whose fields have these values; an Enum also matches by its value.
+
+        >>> world.find(CallState, status="failed")
+        """
+        rows = self._esper._entities
+        found = ((number, rows[number][type_]) for number in self._esper._components.get(type_, ()))
+        return sorted(
+            (
+                (self._ids[number], value)
+                for number, value in found
+                if all(_matches(getattr(value, name), wanted) for name, wanted in where.items())
+            ),
+            key=lambda pair: pair[0],
+        )
+
+    def entities(self, kind: Kind) -> list[str]:
+        """The ids of all loaded entities of a kind, sorted."""
+        return sorted(id_ for id_ in self._numbers if id_.startswith(f"{kind.value}_"))
+
+    def components(self, entity: str) -> dict[str, Component]:
+        """All components of an entity by their names; empty when it is not loaded."""
+        number = self._numbers.get(entity)
+        if number is None:
+            return {}
+        return {value.component: value for value in self._esper.components_for_entity(number)}
+
+    def children(self, conversation: ConversationId) -> list[ConversationId]:
+        """The loaded conversations that calls of this one started, sorted."""
+        return sorted(self._children.get(conversation, ()))
+
+    def in_phase(self, phase: Phase) -> list[LogId]:
+        """The loaded conversations whose open turn is in this phase, sorted."""
+        return sorted(self._phases.get(phase, ()))
+
+    def slice(self, log: LogId) -> Slice | None:
+        """The loaded part of a log, or None when it is not in memory."""
+        return self._slices.get(log)
+
+    def slices(self) -> Iterator[Slice]:
+        return iter(self._slices.values())
+
+    def load(self, log: LogId) -> Slice:
+        """An empty slice to fold a log into. Raises ValueError when the log is loaded."""
+        if log in self._slices:
+            raise ValueError(f"{log} is loaded already")
+        slice_ = self._slices[log] = Slice(log)
+        return slice_
+
+    def unload(self, log: LogId) -> None:
+        """Forgets everything of a log; the store has it."""
+        slice_ = self._slices.pop(log, None)
+        if slice_ is None:
+            return
+        config = slice_.get(CONVERSATION, ConversationConfig)
+        if config is not None and config.parent is not None:
+            self._children.get(config.parent, set()).discard(ConversationId(log))
+        self.drop(slice_, tuple(slice_.rows))
+
+    def put(self, slice_: Slice, changes: Iterable[tuple[int, Component]]) -> None:
+        """Component changes of entries, in order."""
+        for entity, component in changes:
+            self.put_row(slice_, entity, {type(component): component})
+
+    def put_row(self, slice_: Slice, entity: int, components: dict[type[Component], Any]) -> None:
+        """New components of one entity."""
+        row = slice_.rows.get(entity)
+        if row is None:
+            self._create_row(slice_, entity, components)
+            return
+        if TurnState in components:
+            self._move(slice_.log, row.get(TurnState), components[TurnState])
+        for type_, component in components.items():
+            if type_ in row:
+                row[type_] = component
+                continue
+            self._esper.add_component(slice_.numbers[entity], component)
+            if type_ is ConversationConfig:
+                self._adopt(slice_.log, component)
+
+    def drop(self, slice_: Slice, entities: Iterable[int]) -> None:
+        """Forgets entities of a loaded log."""
+        for entity in entities:
+            row = slice_.rows.pop(entity, None)
+            if row is None:
+                continue
+            state = row.get(TurnState)
+            if state is not None:
+                self._phases.get(state.phase, set()).discard(slice_.log)
+            self.delete(self._ids[slice_.numbers.pop(entity)])
+
+    def _create(self, entity: str, *components: Component) -> int:
+        number: int = self._esper.create_entity(*components)
+        self._numbers[entity] = number
+        self._ids[number] = entity
+        return number
+
+    def _create_row(self, slice_: Slice, entity: int, components: dict[type[Component], Any]) -> None:
+        if entity == CONVERSATION:
+            id_: str = slice_.log
+            if ConversationConfig in components:
+                self._adopt(slice_.log, components[ConversationConfig])
+        elif CallConfig in components or CallState in components:
+            id_ = f"call_{slice_.suffix}_{entity}"
+        else:
+            id_ = f"turn_{slice_.suffix}_{entity}"
+            if TurnState in components:
+                self._move(slice_.log, None, components[TurnState])
+        number = slice_.numbers[entity] = self._create(id_, *components.values())
+        slice_.rows[entity] = self._esper._entities[number]
+
+    def _adopt(self, log: LogId, config: ConversationConfig) -> None:
+        if config.parent is not None:
+            self._children.setdefault(config.parent, set()).add(ConversationId(log))
+
+    def _move(self, log: LogId, before: TurnState | None, after: TurnState) -> None:
+        if before is not None:
+            if before.phase is after.phase:
+                return
+            self._phases[before.phase].discard(log)
+        self._phases.setdefault(after.phase, set()).add(log)
+
+
+def _matches(value: object, wanted: object) -> bool:
+    return value == wanted or (isinstance(value, Enum) and value.value == wanted)

@@ -1,0 +1,16 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+
+# A slow machine is no failure. All else stays as Hypothesis has it, which on a build server means fixed examples.
+settings.register_profile("agentos", deadline=None)
+settings.load_profile("agentos")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """asyncio alone: the SQL drivers know no other loop. Session-wide, so that wider fixtures may be async too."""
+    return "asyncio"

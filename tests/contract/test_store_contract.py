@@ -1,0 +1,23 @@
+"""Every adapter of stores keeps the contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agentos.persistence.memory import MemoryStore
+from agentos.persistence.sqlite import SQLiteStore
+
+pytest.register_assert_rewrite("agentos.testing.store_contract", "agentos.testing.query_contract")
+
+from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory  # noqa: E402
+
+
+class TestStores(StoreContract):
+    @pytest.fixture(params=["memory", "sqlite"])
+    def store_factory(self, request: pytest.FixtureRequest, tmp_path: Path) -> StoreFactory:
+        if request.param == "memory":
+            data = MemoryStore()
+            return lambda: MemoryStore(data, settings=CONTRACT_SETTINGS)
+        return lambda: SQLiteStore(str(tmp_path / "store.db"), settings=CONTRACT_SETTINGS)
