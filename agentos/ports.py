@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
+import msgspec
+
 from agentos.components import ApprovalMode, Verdict
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
@@ -16,14 +18,18 @@ class CallContext(Protocol):
     key is the same over all attempts: give it to whatever must not happen twice.
     """
 
-    call: CallId
-    turn: TurnId
-    conversation: ConversationId
     agent: Name
     attempt: int
-    key: str
     timeout_s: float
 
+    @property
+    def call(self) -> CallId: ...
+    @property
+    def turn(self) -> TurnId: ...
+    @property
+    def conversation(self) -> ConversationId: ...
+    @property
+    def key(self) -> str: ...
     @property
     def lineage(self) -> Lineage:
         """The chain of frames from the root conversation down to this call."""
@@ -35,12 +41,12 @@ class CallContext(Protocol):
         """Has something released when the call ends, however it ends; newest first."""
 
 
-class ApprovalRequest(Protocol):
+class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A call that waits for a person: its id, the tool and the arguments."""
 
     call: CallId
     tool: Name
-    arguments: dict[str, Any]
+    arguments: Any
 
 
 class Approval(Protocol):
@@ -55,15 +61,17 @@ class Approval(Protocol):
         """ALLOW or DENY; None leaves the request to others, and the turn stays parked."""
 
 
+class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hook says: a verdict, arguments in place of the call's own (None leaves them), and why."""
+
+    verdict: Verdict = Verdict.ALLOW
+    arguments: dict[str, Any] | None = None
+    reason: str = ""
+
+
 class Hook(Protocol):
     """User code at a hook point. before_call may deny a call, ask for approval, or change its arguments."""
 
     name: Name
 
     async def before_call(self, call: CallId, tool: Name, arguments: dict[str, Any]) -> HookVerdict | None: ...
-
-
-class HookVerdict(Protocol):
-    verdict: Verdict
-    arguments: dict[str, Any] | None
-    reason: str

@@ -59,6 +59,6 @@ __all__ = [
     "TurnState",
     "Verdict",
     "Waiting",
-    "Word",
     "WaitingInput",
+    "Word",
 ]

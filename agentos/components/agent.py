@@ -17,10 +17,10 @@ class AgentConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class AgentState(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """version counts installed definitions, from 1; removed agents start no conversation."""
+    """revision counts installed definitions, from 1; removed agents start no conversation."""
 
     component: ClassVar[str] = "agent_state"
-    version: int = 1
+    revision: int = 1
     removed: bool = False
 
 

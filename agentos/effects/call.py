@@ -11,7 +11,7 @@ from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, Item, Probed, Progress
 from agentos.governance.schema import normalized
-from agentos.ids import ConversationId, LogId, Name, call_id, turn_id
+from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, turn_id
 from agentos.lineage import Lineage
 from agentos.resources import Scope
 from agentos.toolboxes.base import Failed, Finish
@@ -26,45 +26,42 @@ UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was
 class Context:
     """What a tool sees of its call; see agentos.ports.CallContext. Its scope is made when something is deferred."""
 
-    __slots__ = (
-        "_log",
-        "_services",
-        "agent",
-        "attempt",
-        "call",
-        "conversation",
-        "key",
-        "scope",
-        "seq",
-        "timeout_s",
-        "turn",
-        "turn_seq",
-    )
+    __slots__ = ("_effect", "_services", "agent", "attempt", "scope", "timeout_s")
 
     def __init__(self, services: Services, effect: RunCall, agent: Name, timeout_s: float) -> None:
         self._services = services
-        self._log = effect.log
-        self.seq = effect.call
-        self.turn_seq = effect.turn
-        self.call = call_id(effect.log, effect.call)
-        self.turn = turn_id(effect.log, effect.turn)
-        self.conversation = ConversationId(effect.log)
+        self._effect = effect
         self.agent = agent
         self.attempt = effect.attempt
-        self.key = str(self.call)
         self.timeout_s = timeout_s
         self.scope: Scope | None = None
 
     @property
+    def call(self) -> CallId:
+        return call_id(self._effect.log, self._effect.call)
+
+    @property
+    def turn(self) -> TurnId:
+        return turn_id(self._effect.log, self._effect.turn)
+
+    @property
+    def conversation(self) -> ConversationId:
+        return ConversationId(self._effect.log)
+
+    @property
+    def key(self) -> str:
+        return self.call
+
+    @property
     def lineage(self) -> Lineage:
-        return self._services.lineage(self._log, self.turn_seq, self.seq)
+        return self._services.lineage(self._effect.log, self._effect.turn, self._effect.call)
 
     def progress(self, data: Any) -> None:
-        self._services.report(self._log, Progress(call=self.seq, data=data))
+        self._services.report(self._effect.log, Progress(call=self._effect.call, data=data))
 
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         if self.scope is None:
-            self.scope = self._services.call_scope(self._log, self.turn_seq, self.seq)
+            self.scope = self._services.call_scope(self._effect.log, self._effect.turn, self._effect.call)
         self.scope.push(getattr(release, "__name__", "release"), release)
 
 
@@ -79,7 +76,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     toolbox = services.toolbox(config.toolbox)
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
-    running.limit(services.clock, timeout_s)
+    running.limit(timeout_s)
     arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
     try:
         report = _result(effect, await toolbox.call(effect.tool, arguments, call), limits.result_chars)
@@ -89,6 +86,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
         report = _report(effect, CallStatus.FAILED, str(error), "tool")
     except BaseException as error:  # a tool may raise anything; it is the failure of this call alone
         report = _report(effect, CallStatus.FAILED, f"{type(error).__name__}: {error}", "raised")
+    running.done = True
     if call.scope is not None:
         report = await _released(call.scope, report)
     return report
@@ -156,7 +154,7 @@ async def probe_call(services: Services, effect: Probe, running: Running) -> Ite
     toolbox = services.toolbox(config.toolbox)
     if toolbox is None:
         return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
-    running.limit(services.clock, services.turn_context(effect.log, effect.turn).limits.tool_s)
+    running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
     arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
     try:
         doubt = await toolbox.probe(effect.tool, arguments, call_id(LogId(effect.log), effect.call))

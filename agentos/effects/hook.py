@@ -23,7 +23,7 @@ async def ask_hooks(services: Services, effect: AskHook, running: Running) -> It
     A hook that raises or takes too long denies: who guards must not be talked out of it by failing.
     """
     arguments: dict[str, Any] = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
-    running.limit(services.clock, services.turn_context(effect.log, effect.turn).limits.tool_s)
+    running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
     verdict, by, reason, changed = Verdict.HOOK, Name("hooks"), "", False
     for hook in services.hooks():
         try:

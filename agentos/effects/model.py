@@ -26,7 +26,7 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
             services.publish_delta(ModelDelta(effect.log, effect.base_seq, effect.attempt, index, piece))
 
     request = services.request(effect)
-    running.limit(services.clock, request.context.limits.model_s)
+    running.limit(request.context.limits.model_s)
     try:
         reply = await services.model(request.context.slug, request.context.model).complete(request, on_delta)
     except ModelError as error:

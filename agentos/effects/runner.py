@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from agentos.clock import Clock, Timer
+from agentos.clock import Clock
 from agentos.components import AgentContext, CallConfig, CallState, CallStatus, ModelRef, Verdict
+from agentos.effects.deadlines import Deadlines
 from agentos.effects.call import probe_call, run_call
 from agentos.effects.hook import ask_hooks
 from agentos.effects.model import request_model
@@ -42,25 +43,36 @@ class Services(Protocol):
 
 
 class Running:
-    """One running effect. ended says why its task was cancelled: `stopped` or `timeout`; empty when it was not."""
+    """One running effect. ended says why its task was cancelled: `stopped` or `timeout`; empty when it was not.
 
-    __slots__ = ("effect", "ended", "task", "timer")
+    done: its end is known, and nothing may cancel what is left to do before the report.
+    """
 
-    def __init__(self, effect: Effect) -> None:
+    __slots__ = ("_deadlines", "begun", "done", "effect", "ended", "task")
+
+    def __init__(self, effect: Effect, deadlines: Deadlines) -> None:
         self.effect = effect
         self.ended = ""
+        self.begun = self.done = False
         self.task: asyncio.Task[None] | None = None
-        self.timer: Timer | None = None
+        self._deadlines = deadlines
 
     def cancel(self, why: str) -> None:
-        """The first reason counts."""
-        if not self.ended and self.task is not None:
-            self.ended = why
+        """The first reason counts. A task that is cancelled before it begins would never make its report."""
+        if self.ended or self.done:
+            return
+        self.ended = why
+        if self.begun and self.task is not None:
             self.task.cancel()
 
-    def limit(self, clock: Clock, limit_s: float | None) -> None:
-        if limit_s is not None:
-            self.timer = clock.call_later(limit_s, lambda: self.cancel("timeout"))
+    def begin(self) -> None:
+        self.begun = True
+        if self.ended and self.task is not None:
+            self.task.cancel()
+
+    def limit(self, limit_s: float) -> None:
+        """Cancels it as `timeout` when it runs longer than this from now."""
+        self._deadlines.add(self, limit_s)
 
     def was_cancelled(self) -> bool:
         """Whether a CancelledError is ours; then the task goes on, to make its report."""
@@ -72,7 +84,7 @@ class Running:
         return True
 
 
-def _broken(effect: Any, error: Exception) -> Item:
+def _broken(effect: Any, error: BaseException) -> Item:
     """A runner that raised is a fault of this program; the turn is told, and does not wait for ever."""
     text = f"{type(effect).__name__} broke: {type(error).__name__}: {error}"
     if isinstance(effect, RequestModel):
@@ -97,6 +109,7 @@ class Runner:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._deadlines = Deadlines(services.clock)
         self._running: dict[LogId, list[Running]] = {}
         self._count = 0
         self._idle: list[asyncio.Future[None]] = []
@@ -106,6 +119,13 @@ class Runner:
             AskHook: ask_hooks,
             Probe: probe_call,
         }
+
+    def open(self) -> None:
+        """From here on it runs on this loop, which it asks for once: each asking is a system call."""
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        self._deadlines.close()
 
     def __len__(self) -> int:
         return self._count
@@ -122,10 +142,10 @@ class Runner:
         if isinstance(effect, StopTurn):
             self._stop(effect)
             return
-        running = Running(effect)
+        running = Running(effect, self._deadlines)
         self._running.setdefault(effect.log, []).append(running)
         self._count += 1
-        running.task = asyncio.get_running_loop().create_task(self._to_report(effect, running))
+        running.task = self._loop.create_task(self._to_report(effect, running))
 
     def _stop(self, effect: StopTurn) -> None:
         for running in self._running.get(effect.log, ()):
@@ -134,12 +154,12 @@ class Runner:
 
     async def _to_report(self, effect: Any, running: Running) -> None:
         try:
+            running.begin()
             report = await self._run[type(effect)](self._services, effect, running)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
             report = _broken(effect, error)
         finally:
-            if running.timer is not None:
-                running.timer.cancel()
+            running.done = True
             self._gone(effect.log, running)
         self._services.report(effect.log, report)
 
@@ -159,7 +179,7 @@ class Runner:
         """Whether everything has ended within the limit."""
         if not self._count:
             return True
-        waiter = asyncio.get_running_loop().create_future()
+        waiter = self._loop.create_future()
         self._idle.append(waiter)
         timer = self._services.clock.call_later(limit_s, lambda: waiter.done() or waiter.cancel())
         try:

@@ -7,7 +7,7 @@ import msgspec
 from agentos.ids import Address, LogId, Name
 
 
-class RequestModel(msgspec.Struct, frozen=True):
+class RequestModel(msgspec.Struct, frozen=True, gc=False):
     """Ask the model of the turn's context. base_seq is the seq of model.requested. Ends in a ModelReport."""
 
     log: LogId
@@ -16,7 +16,7 @@ class RequestModel(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class RunCall(msgspec.Struct, frozen=True):
+class RunCall(msgspec.Struct, frozen=True, gc=False):
     """Run one attempt of a call; arguments is the address of its body. Ends in a CallReport."""
 
     log: LogId
@@ -27,7 +27,7 @@ class RunCall(msgspec.Struct, frozen=True):
     arguments: Address
 
 
-class AskHook(msgspec.Struct, frozen=True):
+class AskHook(msgspec.Struct, frozen=True, gc=False):
     """Ask the hooks of a point about a call. Ends in a HookReport."""
 
     log: LogId
@@ -38,7 +38,7 @@ class AskHook(msgspec.Struct, frozen=True):
     arguments: Address
 
 
-class Probe(msgspec.Struct, frozen=True):
+class Probe(msgspec.Struct, frozen=True, gc=False):
     """Ask the tool what became of a doubted call. Ends in a Probed."""
 
     log: LogId
@@ -48,7 +48,7 @@ class Probe(msgspec.Struct, frozen=True):
     arguments: Address
 
 
-class StopTurn(msgspec.Struct, frozen=True):
+class StopTurn(msgspec.Struct, frozen=True, gc=False):
     """Cancel the running effects of a turn. Makes no report of its own: each cancelled effect still ends in its one."""
 
     log: LogId

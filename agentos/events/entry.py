@@ -14,6 +14,7 @@ import msgspec
 
 from agentos import codec
 from agentos.components import STORED, Component
+from agentos.errors import CodecError
 from agentos.events.intake import Item
 from agentos.events.kinds import JSON_PAYLOADS, KINDS, EntryData
 from agentos.ids import CallId, Digest, LogId, Micros, Name
@@ -49,7 +50,7 @@ Change = tuple[int, Component]
 """An entity of the log (0 the conversation, else the seq of a turn or call) and its new component."""
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class Draft(msgspec.Struct, kw_only=True, gc=False):
     """One entry to be: what it says, whose turn and call it is about, the component changes, the private values.
 
     private is (payload name, value) in order. fed is the intake item that the entry records.
@@ -75,7 +76,7 @@ class Entry(Draft, kw_only=True):
     writer: int
 
 
-class _Head(msgspec.Struct, omit_defaults=True):
+class _Head(msgspec.Struct, omit_defaults=True, gc=False):
     at: int
     kind: str
     seq: int
@@ -135,7 +136,7 @@ class Registry:
         codec.check_registrable(type_)
         known = self.types.setdefault(type_.component, type_)
         if known is not type_:
-            raise codec.CodecError(f"component {type_.component!r} is registered by {known.__qualname__} already")
+            raise CodecError(f"component {type_.component!r} is registered by {known.__qualname__} already")
 
     def decode_change(self, entity: int, name: str, value: Any) -> Change:
         type_ = self.types.get(name)
@@ -149,7 +150,7 @@ def decode_head(head: str | bytes) -> _Head:
     try:
         return _decode(head)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise codec.CodecError(f"an entry's head is not one: {error}") from error
+        raise CodecError(f"an entry's head is not one: {error}") from error
 
 
 def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None], registry: Registry) -> Entry:

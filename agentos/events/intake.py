@@ -11,7 +11,7 @@ from agentos.events.model import ModelReply
 from agentos.ids import AgentId, CallId, ConversationId, Name
 
 
-class Start(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Start(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Begin the conversation, unless it has begun (create or attach)."""
 
     agent: AgentId
@@ -26,7 +26,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     tenant: Name | None = None
 
 
-class Input(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Input(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A message of a user, or the task of a delegating call (cause). ticket names who waits for the storing, 0 nobody."""
 
     text: str
@@ -37,7 +37,7 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     ticket: int = 0
 
 
-class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A delegation as it arrives at the child: create or attach, then the task."""
 
     start: Start
@@ -45,7 +45,7 @@ class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     call: CallId
 
 
-class ModelReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ModelReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """How one model request ended: with a reply, or with the kind of error and what had come so far."""
 
     turn: int
@@ -56,7 +56,7 @@ class ModelReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     retry_after_s: float | None = None
 
 
-class CallReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class CallReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """How one attempt of a call ended. text is what the model reads; whole is the uncut result when text is a part."""
 
     call: int
@@ -68,7 +68,7 @@ class CallReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     finish: bool = False
 
 
-class ChildEnded(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ChildEnded(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The end of a child's turn as it arrives at the delegating call. child_head is the child's digest after that
     unit; children_used counts the conversations that this call started, the child itself included."""
 
@@ -80,7 +80,7 @@ class ChildEnded(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     children_used: int = 0
 
 
-class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What the hooks of one point said. arguments replaces those of the call when not None."""
 
     call: int
@@ -91,7 +91,7 @@ class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A person's or a port's answer to an approval request, named by its call."""
 
     call: CallId
@@ -100,7 +100,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reason: str = ""
 
 
-class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """What the tool itself knows of a doubted call: done, failed, or unknown."""
 
     call: int
@@ -108,14 +108,14 @@ class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     text: str
 
 
-class Progress(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Something that a running call wants kept."""
 
     call: int
     data: Any
 
 
-class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Cancel(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """End the open turn. call limits it to the turn that took that delegation."""
 
     by: Name = Name("user")
@@ -130,7 +130,7 @@ class WakeReason(Word):
     GRACE = "grace"
 
 
-class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A time that was waited for has come. turn guards against a wake-up that comes late."""
 
     reason: WakeReason
@@ -138,7 +138,7 @@ class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     call: int = 0
 
 
-class Resume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Resume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """The effects of the open turn are gone: after a crash (n counts), or since this is a fork."""
 
     n: int = 1
@@ -151,14 +151,14 @@ class Control(Word):
     CLOSE = "close"
 
 
-class ControlItem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class ControlItem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """Pause, unpause or close the conversation."""
 
     control: Control
     by: Name = Name("user")
 
 
-class SlotFree(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class SlotFree(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A toolbox has room for this waiting call. Not recorded: call.started is."""
 
     call: int

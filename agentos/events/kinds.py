@@ -67,7 +67,7 @@ class ModelRequested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     messages: int
 
 
-class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One call of a reply; its arguments are a payload. id is the provider's, cleaned to a name."""
 
     tool: Name

@@ -30,7 +30,7 @@ class Finish(Word):
     CANCELLED = "cancelled"
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One call that a model asks for.
 
     arguments is the decoded object, or the raw text when it was no JSON object; the gate then refuses the call.
@@ -42,7 +42,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str = ""
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One message of a request. A tool message carries the id and name of the call that it answers."""
 
     role: Role
@@ -52,7 +52,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens as the provider counted them; output includes thinking, input includes what was cached."""
 
     input_tokens: int = 0
@@ -60,7 +60,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cached_tokens: int = 0
 
 
-class ModelRequest(msgspec.Struct, frozen=True):
+class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """One model call, whole: the pinned context gives model, prompt and tools, messages the projected history.
 
     conversation, step_index and attempt say where it stands; digest is what model.requested recorded.
@@ -75,7 +75,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
     attempt: int = 1
 
 
-class ModelReply(msgspec.Struct, frozen=True, omit_defaults=True):
+class ModelReply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A whole answer. A cut stream is never one: the adapter raises ModelError(kind="cut", text=...) instead."""
 
     text: str = ""
@@ -85,7 +85,7 @@ class ModelReply(msgspec.Struct, frozen=True, omit_defaults=True):
     thinking: str = ""
 
 
-class ModelDelta(msgspec.Struct, frozen=True):
+class ModelDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of text while a model answers. Never stored; void once the model.finished after base_seq is seen.
 
     base_seq is the seq of the model.requested it answers, index counts deltas of that attempt from 0.

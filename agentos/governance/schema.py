@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 import jsonschema_rs
 import msgspec
 
+from agentos.codec import DEPTH_MAX
 from agentos.components import ToolSpec
 from agentos.errors import AgentosError
 from agentos.governance.cache import IdentityCache
@@ -45,11 +47,13 @@ def problems_of(tool: ToolSpec, arguments: object) -> list[str]:
     value = normalized(arguments)
     if not isinstance(value, dict):
         return [_not_an_object(value)]
+    if _is_deep(value):  # the validator would overflow the stack of the whole process
+        return [f"arguments: nested deeper than {DEPTH_MAX} levels"]
     try:
         if validator.is_valid(value):
             return []
         return _problems(validator, value)
-    except ValueError as error:  # deeper than the validator goes, or a value that is no JSON
+    except ValueError as error:  # something in it is no JSON
         return [f"arguments: cannot be checked: {error}"]
 
 
@@ -77,6 +81,16 @@ def _problems(validator: jsonschema_rs.Validator, value: dict[str, Any]) -> list
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
         found.append(_cut(f"{path.removeprefix('.') or 'arguments'}: {error.message}"))
     return found
+
+
+def _is_deep(value: dict[str, Any]) -> bool:
+    level: list[Any] = [value]
+    for _ in range(DEPTH_MAX):
+        inside = (item.values() if isinstance(item, dict) else item for item in level)
+        level = [inner for items in inside for inner in items if isinstance(inner, (dict, list))]
+        if not level:
+            return False
+    return True
 
 
 def _not_an_object(value: object) -> str:
@@ -122,11 +136,13 @@ class _Cost:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
+        self._names: dict[str, Any] = {"#": root}
         self._known: dict[str, float] = {}
+        self._find_names(root, 0)
 
     def of(self, node: Any, depth: int) -> float:
         if depth > SCHEMA_DEPTH_MAX:
-            raise SchemaRefused(f"it is nested deeper than {SCHEMA_DEPTH_MAX} levels")
+            raise SchemaRefused(f"its references are nested deeper than {SCHEMA_DEPTH_MAX} levels")
         if isinstance(node, list):
             return sum(self.of(item, depth + 1) for item in node)
         if not isinstance(node, Mapping):
@@ -144,14 +160,33 @@ class _Cost:
         return known if known <= SCHEMA_COST_MAX else math.inf
 
     def _look_up(self, reference: str) -> Any:
-        """What a local pointer names; nothing for all others, which are counted already or refused later."""
+        """What a reference within the schema names; None for a pointer to nothing, which the compiler then tells."""
+        if reference in self._names:
+            return self._names[reference]
         if not reference.startswith("#/"):
-            return None
+            raise SchemaRefused(_cut(f"it refers to {reference}, and nothing remote is fetched"))
         node: Any = self._root
-        for part in reference[2:].split("/"):
+        for part in unquote(reference[2:]).split("/"):
             key = part.replace("~1", "/").replace("~0", "~")
-            node = node.get(key) if isinstance(node, Mapping) else None
+            if isinstance(node, list):
+                node = node[int(key)] if key.isdecimal() and int(key) < len(node) else None
+            else:
+                node = node.get(key) if isinstance(node, Mapping) else None
         return node
+
+    def _find_names(self, node: Any, depth: int) -> None:
+        """Names that references may use instead of pointers."""
+        if depth > SCHEMA_DEPTH_MAX:
+            raise SchemaRefused(f"it is nested deeper than {SCHEMA_DEPTH_MAX} levels")
+        for inner in node.values() if isinstance(node, Mapping) else node:
+            if isinstance(inner, (Mapping, list)):
+                self._find_names(inner, depth + 1)
+        if isinstance(node, Mapping):
+            for key in ("$anchor", "$dynamicAnchor"):
+                if isinstance(node.get(key), str):
+                    self._names[f"#{node[key]}"] = node
+            if isinstance(node.get("$id"), str):
+                self._names[node["$id"]] = node
 
 
 _validators: IdentityCache[dict[str, Any], jsonschema_rs.Validator | str] = IdentityCache(

@@ -40,23 +40,26 @@ class Times(msgspec.Struct):
     shown: str = ""
 
 
-class Projection(msgspec.Struct):
-    """The rows that one unit changes, and what `Times` has to note once it is stored."""
+class Projection(msgspec.Struct, gc=False):
+    """The rows that one unit changes, and what `Times` has to note once it is stored: calls started, calls finished with
+    the seq of their result, and the state that is shown."""
 
     conversation: tuple[Any, ...] | None
     turns: list[tuple[Any, ...]]
     calls: list[tuple[Any, ...]]
     components: list[tuple[str, str, str]]
-    noted: Times
+    at: int
+    started: list[int]
+    finished: dict[int, int]
+    shown: str
 
     def note(self, times: Times) -> None:
-        if self.noted.started:
-            for call, at in self.noted.started.items():
-                times.started.setdefault(call, at)
-        if self.noted.finished:
-            times.finished.update(self.noted.finished)
-            times.results.update(self.noted.results)
-        times.shown = self.noted.shown
+        for call in self.started:
+            times.started.setdefault(call, self.at)
+        for call, result in self.finished.items():
+            times.finished[call] = self.at
+            times.results[call] = result
+        times.shown = self.shown
 
 
 class Find(Protocol):
@@ -69,14 +72,14 @@ def project(log: str, drafts: Sequence[Draft], first: int, at: int, find: Find, 
     calls: dict[int, None] = {}
     conversation = False
     components: list[tuple[str, str, str]] = []
-    noted = Times()
+    started: list[int] = []
+    ended: dict[int, int] = {}
     for seq, draft in enumerate(drafts, first):
         kind = type(draft.data)
         if kind is CallStarted:
-            noted.started.setdefault(draft.call, at)
+            started.append(draft.call)
         elif kind is CallFinished:
-            noted.finished[draft.call] = at
-            noted.results[draft.call] = seq
+            ended[draft.call] = seq
         elif kind is TurnFinished:
             turns[draft.turn] = at
         elif kind is Snapshot:
@@ -93,15 +96,15 @@ def project(log: str, drafts: Sequence[Draft], first: int, at: int, find: Find, 
                 conversation = True
             else:
                 components.append(_component_row(log, entity, component, find))
-    noted.shown = shown_state(find)
-    changed = conversation or noted.shown != times.shown
-    return Projection(
-        _conversation_row(log, noted.shown, at, find) if changed else None,
-        [_turn_row(turn, finished, find) for turn, finished in turns.items()] if turns else [],
-        [_call_row(call, find, times, noted) for call in calls] if calls else [],
-        components,
-        noted,
-    )
+    shown = shown_state(find)
+    projection = Projection(None, [], [], components, at, started, ended, shown)
+    if conversation or shown != times.shown:
+        projection.conversation = _conversation_row(log, shown, at, find)
+    if turns:
+        projection.turns = [_turn_row(turn, finished, find) for turn, finished in turns.items()]
+    if calls:
+        projection.calls = [_call_row(call, find, times, projection) for call in calls]
+    return projection
 
 
 def shown_state(find: Find) -> str:
@@ -177,9 +180,10 @@ def _turn_row(turn: int, finished_at: int | None, find: Find) -> tuple[Any, ...]
     )
 
 
-def _call_row(call: int, find: Find, times: Times, noted: Times) -> tuple[Any, ...]:
+def _call_row(call: int, find: Find, times: Times, projection: Projection) -> tuple[Any, ...]:
     config, state = find(call, CallConfig), find(call, CallState)
     assert config is not None and state is not None
+    result = projection.finished.get(call)
     return (
         call,
         config.turn,
@@ -192,11 +196,11 @@ def _call_row(call: int, find: Find, times: Times, noted: Times) -> tuple[Any, .
         state.kind,
         state.attempt,
         state.child,
-        times.started.get(call) or noted.started.get(call),
-        noted.finished.get(call) or times.finished.get(call),
+        times.started.get(call) or (projection.at if call in projection.started else None),
+        projection.at if result is not None else times.finished.get(call),
         config.arguments.seq,
         config.arguments.i,
-        noted.results.get(call) or times.results.get(call),
+        result if result is not None else times.results.get(call),
     )
 
 

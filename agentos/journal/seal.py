@@ -11,8 +11,8 @@ from agentos import codec
 from agentos.components import Component
 from agentos.events.entry import Draft, commitment, encode_head, next_digest
 from agentos.events.intake import POST_KIND, ChildEnded, Item
-from agentos.events.kinds import MESSAGE_ROLES, Snapshot
-from agentos.ids import Micros, Name, SaltSource
+from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot
+from agentos.ids import CONVERSATION, Micros, Name, SaltSource
 from agentos.journal.projections import Projection, Times, project
 from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, PayloadRow, Unit, WakeupRow
 from agentos.world import Alarm, Post, View
@@ -28,7 +28,7 @@ class Head(msgspec.Struct, kw_only=True):
     new: bool = False
 
 
-class Sealed(msgspec.Struct):
+class Sealed(msgspec.Struct, gc=False):
     """A unit on its way to the store, and what its pass leaves behind once it is there."""
 
     unit: Unit
@@ -89,7 +89,7 @@ def _commit(
     commitments = []
     i = 0
     for name, value in draft.private:
-        salt, body = salts.salt(), codec.encode_body(value)
+        salt, body = salts.salt(), codec.encode_json(value) if name in JSON_PAYLOADS else codec.encode_body(value)
         commitments.append((name, commitment(salt, body)))
         if i == 0 and role is not None:
             messages.append((seq, role, draft.turn, draft.call, salt, body))
@@ -100,9 +100,14 @@ def _commit(
 
 
 def snapshot_of(view: View) -> Draft:
-    """Every loaded stored component, as one entry at which a fold may begin."""
+    """Every stored component that stays loaded after the unit, as one entry at which a fold may begin."""
+    state = view.conversation
+    stays = {CONVERSATION, state.open_turn or state.last_turn} if state is not None else {CONVERSATION}
+    first = state.open_turn or view.next if state is not None else 0
     changes = tuple(
-        (entity, component) for entity, type_ in view.entities() if (component := view.find(entity, type_)) is not None
+        (entity, component)
+        for entity, type_ in view.entities()
+        if (entity in stays or entity >= first) and (component := view.find(entity, type_)) is not None
     )
     return Draft(data=Snapshot(), changes=changes)
 

@@ -59,9 +59,9 @@ class Catalog:
         self._current.clear()
         id_ = agent_id(slug)
         before = self._world.get(id_, AgentState)
-        version = 1 if before is None else before.version + 1
+        revision = 1 if before is None else before.revision + 1
         self._world.set(id_, AgentConfig(slug=slug, definition=digest))
-        self._world.set(id_, AgentState(version=version))
+        self._world.set(id_, AgentState(revision=revision))
         return digest
 
     def remove_agent(self, slug: Name) -> None:

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from agentos import codec
 from agentos.clock import Clock, SystemClock
 from agentos.components import (
@@ -77,7 +75,7 @@ from agentos.models.base import ModelClient
 from agentos.persistence import open_store
 from agentos.persistence.base import LogRow, Rows, Store
 from agentos.persistence.base import Verdict as UnitVerdict
-from agentos.ports import Approval, Hook
+from agentos.ports import Approval, ApprovalRequest, Hook
 from agentos.resources import Scope, Slots
 from agentos.resources.scope import Level
 from agentos.settings import Settings
@@ -137,6 +135,8 @@ class Kernel:
         self._closed = False
 
     async def __aenter__(self) -> Kernel:
+        self._loop = asyncio.get_running_loop()
+        self.runner.open()
         self.ticker.open(await self.store.open(uuid.uuid4().hex))
         self._poller = asyncio.get_running_loop().create_task(self._poll())
         return self
@@ -182,6 +182,7 @@ class Kernel:
         await asyncio.gather(*self._tasks, *filter(None, [self._poller]), return_exceptions=True)
         await self.logs.close()
         self.ticker.close()
+        self.runner.close()
         self.watchers.close()
         try:
             await self.scope.close()
@@ -327,8 +328,7 @@ class Kernel:
                 loaded = await self._accepting(id_)
             except Foreign as error:
                 raise ConversationBusy(id_, 0) from error
-        loop = asyncio.get_running_loop()
-        ended: asyncio.Future[RunOutcome] = loop.create_future()
+        ended: asyncio.Future[RunOutcome] = self._loop.create_future()
         self._feed_input(loaded, text, ephemeral, Ticket(None, ended))
         return await ended
 
@@ -395,7 +395,7 @@ class Kernel:
         self.catalog.stored.add(context)
 
     def turn_finished(self, loaded: Loaded, turn: int) -> None:
-        if self.scope.open:
+        if self.services.lent:
             self._close_turn_scope(loaded, turn)
         self.logs.evict()
 
@@ -416,7 +416,7 @@ class Kernel:
     def _reported(self, log: LogId, item: Item) -> None:
         loaded = self.ticker.loaded.get(log)
         if loaded is not None:
-            self.ticker.feed(loaded, item)
+            self.ticker.feed(loaded, item, alone=not len(self.runner))
 
     def _slot_free(self, log: str, call: int) -> None:
         loaded = self.ticker.loaded.get(LogId(log))
@@ -449,7 +449,8 @@ class Kernel:
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
         self._ticket += 1
         self.ticker.tickets[self._ticket] = ticket
-        self.ticker.feed(loaded, Input(text=text, ephemeral=ephemeral, ticket=self._ticket))
+        item = Input(text=text, ephemeral=ephemeral, ticket=self._ticket)
+        self.ticker.feed(loaded, item, alone=not len(self.runner))
 
     async def _send_by_inbox(self, log: LogId, key: str, item: Input) -> int:
         """By way of the store, which remembers the key; whoever owns the log takes it."""
@@ -512,7 +513,7 @@ class Kernel:
         assert approval is not None
         arguments = self.services.body(log, *config.arguments)
         verdict = await approval.decide(
-            ApprovalRequestInfo(call=call_id(log, call), tool=config.tool, arguments=arguments)
+            ApprovalRequest(call=call_id(log, call), tool=config.tool, arguments=arguments)
         )
         if verdict is not None:
             await self.answer(call_id(log, call), verdict, by="approval-port")
@@ -534,14 +535,6 @@ class Kernel:
             await self.clock.sleep(self.settings.inbox_poll_ms / 1000)
             if self.store.changed():
                 await self.logs.poll()
-
-
-class ApprovalRequestInfo(msgspec.Struct, frozen=True):
-    """What an Approval port is shown of a call that waits for a person."""
-
-    call: CallId
-    tool: Name
-    arguments: Any
 
 
 def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> tuple[LogId, str, Answer]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from agentos.clock import Timer
 from agentos.events.intake import Item

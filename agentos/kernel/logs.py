@@ -19,7 +19,7 @@ from agentos.kernel.catalog import Catalog
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.tick import Ticker
 from agentos.persistence.base import InboxRow, LogRow, Store, Verdict
-from agentos.world import World
+from agentos.world import Slice, World
 
 
 class Foreign(Exception):
@@ -188,7 +188,7 @@ class Logs:
             await self._take_up(loaded, state)
         return loaded
 
-    async def _fold(self, log: LogId, row: LogRow) -> tuple[object, Times]:
+    async def _fold(self, log: LogId, row: LogRow) -> tuple[Slice, Times]:
         stored = await self._store.entries(log)
         if not stored or stored[-1].digest != row.digest or stored[-1].seq != row.seq:
             raise StoreDamaged(self._store.url, f"the head of {log} is not its last entry")

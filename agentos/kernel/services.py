@@ -13,6 +13,7 @@ from agentos.components import (
     CallState,
     ConversationConfig,
     ModelRef,
+    ToolboxSharing,
     TurnConfig,
     TurnState,
 )
@@ -48,15 +49,18 @@ class LiveServices:
     ) -> None:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
+        self.lent = False
         self.clock = clock
         self._report = report
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
-        access = Access.WRITE
         toolbox = self._catalog.toolboxes.get(config.toolbox) if config.toolbox is not None else None
-        if toolbox is not None:
+        if toolbox is None or toolbox.sharing is ToolboxSharing.STATELESS:
+            return True
+        access = Access.WRITE
+        if toolbox.sharing is ToolboxSharing.READ_WRITE:
             access = next((tool.access for tool in toolbox.tools() if tool.name == config.tool), access)
-        return self._slots.take(config.toolbox, (log, call), self._slug(log), access)
+        return self._slots.take(toolbox.name, (log, call), self._slug(log), access)
 
     def context(self, agent: AgentId, depth: int) -> Digest:
         return self._catalog.current(agent, depth)
@@ -126,6 +130,8 @@ class LiveServices:
         return Lineage(tuple(reversed(frames)))
 
     def call_scope(self, log: LogId, turn: int, call: int) -> Scope:
+        """The scope of a call, made with those around it. lent stays true once any was made."""
+        self.lent = True
         return (
             self._program.child(Level.AGENT, self._slug(log))
             .child(Level.CONVERSATION, log)

@@ -16,7 +16,15 @@ from agentos.errors import AgentosError, KernelClosed, StoreUnavailable
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
 from agentos.events.intake import Input, Item, Wake, WakeReason
-from agentos.events.kinds import CallDoubted, CallFinished, CallStarted, InputReceived, TurnFinished, TurnStarted
+from agentos.events.kinds import (
+    CallDoubted,
+    CallFinished,
+    CallStarted,
+    InputReceived,
+    Snapshot,
+    TurnFinished,
+    TurnStarted,
+)
 from agentos.ids import Digest, LogId, Micros, SaltSource
 from agentos.journal import Sealed, apply, posted_item, seal
 from agentos.kernel.loaded import Loaded, Ticket
@@ -77,6 +85,7 @@ class Ticker:
         self._last_at = 0
         self._scheduled = False
         self._busy = False
+        self._ticking = False
         self._quiet: list[asyncio.Future[None]] = []
         self._on: dict[type, Callable[[Loaded, View, int, Draft], None]] = {
             InputReceived: self._input_stored,
@@ -92,12 +101,22 @@ class Ticker:
         self.writer = writer
         self._loop = asyncio.get_running_loop()
 
-    def feed(self, loaded: Loaded, item: Item, key: str | None = None) -> None:
-        """Intake for a loaded conversation."""
+    def feed(self, loaded: Loaded, item: Item, key: str | None = None, *, alone: bool = False) -> None:
+        """Intake for a loaded conversation.
+
+        alone says that nothing else runs that could report in the same round of the loop: then the tick does not wait
+        for company, which spares a round.
+        """
         loaded.intake.append(item)
         if key is not None:
             loaded.keys[id(item)] = key
-        self.wake(loaded)
+        self._ready[loaded.log] = loaded
+        if self._scheduled or self._busy:
+            return
+        if alone and not self._ticking:
+            self._tick()
+        else:
+            self._schedule_tick()
 
     def wake(self, loaded: Loaded) -> None:
         self._ready[loaded.log] = loaded
@@ -137,16 +156,23 @@ class Ticker:
 
     def _tick(self) -> None:
         self._scheduled = False
-        if self._busy:
+        if self._busy or self._ticking:
             return
         self.ticks += 1
+        self._ticking = True
+        try:
+            self._round()
+        finally:
+            self._ticking = False
+        self._go_on()
+
+    def _round(self) -> None:
         flight = self._passes()
         admin, self._admin = self._admin, []
         units = [f.sealed.unit for f in flight]
         units.extend(unit for unit, _ in admin)
         if units:
             self._append(units, flight, admin)
-        self._go_on()
 
     def _passes(self) -> list[_InFlight]:
         flight: list[_InFlight] = []
@@ -254,6 +280,8 @@ class Ticker:
         loaded, view, sealed = running.loaded, running.view, running.sealed
         row, unit = loaded.head.row, sealed.unit
         row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
+        if sealed.drafts and type(sealed.drafts[-1].data) is Snapshot:
+            loaded.head.snapshot = unit.seq
         if view.intake:
             loaded.intake[:0] = view.intake
         seq, on = sealed.first, self._on
@@ -268,8 +296,9 @@ class Ticker:
         if unit.woken or unit.wakeups:
             self._set_alarms(loaded, unit)
         self._host.landed(loaded, sealed.drafts, sealed.first, sealed.at)
-        for post in view.posts:
-            self._host.route(post.log, posted_item(post, unit.digest), post.key)
+        if view.posts:
+            for post in view.posts:
+                self._host.route(post.log, posted_item(post, unit.digest), post.key)
         if self.starting:
             for effect in view.effects:
                 self._host.start_effect(effect)

@@ -69,7 +69,7 @@ ComponentRow = tuple[str, str, str]
 """entity id, component name, body"""
 
 
-class Unit(msgspec.Struct, kw_only=True):
+class Unit(msgspec.Struct, kw_only=True, gc=False):
     """The entries of one log in one pass with all that goes with them, all or nothing.
 
     previous_seq and previous are the head it builds on, seq and digest the head it leaves. conversation, turns and

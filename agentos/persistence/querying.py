@@ -61,19 +61,31 @@ class Querier:
         """Raises QueryRefused, with the reason; StoreUnavailable."""
         async with self._one:
             db = await self.reader.connection()
-            await db.commit()  # ends nothing: it waits until a query that was cancelled is off the connection
-            if self._before is not None:
-                await self._prepare(self._before)
-            with _TimeLimit(self.reader.interrupt, self._limit_s) as limit:
-                try:
+            limit = _TimeLimit(self.reader.interrupt, self._limit_s)
+            try:
+                await self._prepare(db)
+                with limit:
                     return await self._rows(db, sql, parameters, limit)
-                except asyncio.CancelledError:
-                    self.reader.interrupt()
-                    raise
-                except sqlite3.Error as error:
-                    raise self._refusal(error, limit) from error
-                except (sqlite3.Warning, ValueError, TypeError, OverflowError) as error:
-                    raise QueryRefused(f"{_HOW}; {error}") from error
+            except asyncio.CancelledError:
+                self.reader.interrupt()
+                raise
+            except sqlite3.Error as error:
+                raise self._refusal(error, limit) from error
+            except (sqlite3.Warning, ValueError, TypeError, OverflowError) as error:
+                self.reader.check_open(db)
+                raise QueryRefused(f"{_HOW}; {error}") from error
+
+    async def _prepare(self, db: aiosqlite.Connection) -> None:
+        """Waits until a query that was cancelled is off the connection, then lets `before` have it."""
+        await db.commit()  # ends nothing
+        raw = self.reader.raw
+        if self._before is None or raw is None:
+            return
+        raw.set_authorizer(None)
+        try:
+            await self._before(raw)
+        finally:
+            raw.set_authorizer(allow_reads)
 
     async def _rows(self, db: aiosqlite.Connection, sql: str, parameters: Sequence[object], limit: _TimeLimit) -> Rows:
         cursor = await db.execute(sql, parameters)
@@ -93,15 +105,6 @@ class Querier:
             raise
         finally:
             await cursor.close()
-
-    async def _prepare(self, before: Callable[[sqlite3.Connection], Awaitable[None]]) -> None:
-        raw = self.reader.raw
-        assert raw is not None
-        raw.set_authorizer(None)
-        try:
-            await before(raw)
-        finally:
-            raw.set_authorizer(allow_reads)
 
     def _check_bounds(self, count: int, size: int, limit: _TimeLimit) -> None:
         if count > self._rows_max:

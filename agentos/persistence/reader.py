@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from agentos.errors import StoreUnavailable
 from agentos.persistence.sqlite_file import store_error
 
 if TYPE_CHECKING:
@@ -30,6 +32,14 @@ class Reader:
             return cast(list[tuple[Any, ...]], await db.execute_fetchall(sql, parameters))
         except sqlite3.Error as error:
             raise store_error(self.url, error) from error
+        except ValueError:
+            self.check_open(db)
+            raise
+
+    def check_open(self, db: aiosqlite.Connection) -> None:
+        """Raises StoreUnavailable when this connection was closed meanwhile."""
+        if self._opened is not db:
+            raise StoreUnavailable(self.url, "the store was closed")
 
     async def connection(self) -> aiosqlite.Connection:
         if self._opened is None:
@@ -58,8 +68,7 @@ class Reader:
 
     async def _give_up(self, db: aiosqlite.Connection) -> None:
         """Waits for the thread, which aiosqlite leaves to itself here, so that it does not outlive the loop."""
-        while db._thread.is_alive():
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(db._thread.join)
         if self.raw is not None:
             self.raw.close()
             self.raw = None
@@ -74,7 +83,8 @@ class Reader:
             await opened.close()
 
     def abandon(self) -> None:
-        """Lets the thread end by itself."""
+        """Lets the thread end by itself; it is told from a thread without a loop, since it would answer to the loop."""
+        self.interrupt()
         opened, self._opened, self.raw = self._opened, None, None
         if opened is not None:
-            opened.stop()
+            threading.Thread(target=opened.stop, daemon=True).start()

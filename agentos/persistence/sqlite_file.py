@@ -6,6 +6,7 @@ for this process.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -153,7 +154,8 @@ def _make_file(url: str, path: str) -> None:
         return
     try:
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except OSError as error:
         raise StoreUnavailable(url, f"cannot make {path}: {error.strerror}") from error
 

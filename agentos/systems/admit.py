@@ -54,7 +54,7 @@ from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
 
 
-@system(over=ConversationState)
+@system(over=ConversationState, reports=True)
 def admit(view: View, _conversation: int) -> Decision:
     """Each received item becomes an entry, or is dropped when it calls for nothing any more."""
     for item in view.intake:

@@ -16,7 +16,7 @@ from agentos.world import Alarm, Decision, View
 from agentos.world.view import NOTHING
 
 
-@system(over=TurnState, phase=Phase.COMPLETE)
+@system(over=TurnState, phase=Phase.COMPLETE, reports=True)
 def complete(view: View, turn: int) -> Decision:
     """COMPLETE -> GATE with calls to judge, SETTLING with an answer, or PROMPT for another try."""
     report = next(view.items(ModelReport), None)

@@ -295,7 +295,8 @@ def _decide(
         state = replace(state, phase=Phase.CALL)
         changes = (*changes, (turn, state))
     draft.changes = changes
-    drafts, alarms = [draft], ()
+    drafts = [draft]
+    alarms: tuple[Alarm, ...] = ()
     if judged.verdict is Verdict.ASK:
         tool = view.get(call, CallConfig).tool
         drafts.append(Draft(data=ApprovalRequested(tool=tool), turn=turn, call=call))

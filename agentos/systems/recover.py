@@ -30,7 +30,7 @@ LOST = "lost in a crash; it is started again"
 UNKNOWN_IN_FORK = "this is a fork: what became of the call is unknown here"
 
 
-@system(over=ConversationState)
+@system(over=ConversationState, reports=True)
 def recover(view: View, _conversation: int) -> Decision:
     """Takes up the open turn where its log ends."""
     item = next(view.items(Resume), None) if view.intake else None

@@ -27,39 +27,53 @@ Decide = Callable[[View, int], Decision]
 
 class System(msgspec.Struct, frozen=True):
     """A named pure function. over says which component the entity has that it is asked about; phases, when it is over
-    turns, in which phases; after names the system it comes right behind in the schedule."""
+    turns, in which phases; after names the system it comes right behind in the schedule. reports says that in an open
+    turn it only answers what has arrived: it is not asked while the intake is empty."""
 
     name: Name
     decide: Decide
     over: type[Component]
     phases: frozenset[Phase] = frozenset()
     after: Name | None = None
+    reports: bool = False
 
     def __call__(self, view: View, entity: int) -> Decision:
         return self.decide(view, entity)
 
 
 def system(
-    *, over: type[Component], phase: Phase | Sequence[Phase] = (), after: str | None = None
+    *,
+    over: type[Component],
+    phase: Phase | Sequence[Phase] = (),
+    after: str | None = None,
+    reports: bool = False,
 ) -> Callable[[Decide], System]:
     """Makes a system of a function. It must not wait, ask the time, draw randomly, or change what it sees."""
     phases = frozenset((phase,) if isinstance(phase, Phase) else phase)
 
     def make(decide: Decide) -> System:
-        return System(name_of(decide.__name__), decide, over, phases, Name(after) if after else None)
+        return System(name_of(decide.__name__), decide, over, phases, Name(after) if after else None, reports)
 
     return make
 
 
 class Schedule:
-    """Systems in the order in which they are asked; by_phase has those that may have something to decide while the open
-    turn is in a phase, None when there is no open turn."""
+    """Systems in the order in which they are asked. asked has those that may have something to decide while the open turn
+    is in a phase (None when there is no open turn), without intake and with it."""
 
     def __init__(self, systems: Sequence[System]) -> None:
         self.systems = tuple(systems)
-        self.by_phase: dict[Phase | None, tuple[System, ...]] = {
-            phase: tuple(s for s in systems if s.over is not TurnState or phase in s.phases) for phase in (None, *Phase)
+        self.asked: dict[Phase | None, tuple[tuple[System, ...], tuple[System, ...]]] = {
+            phase: (self._asked(phase, reports=False), self._asked(phase, reports=True)) for phase in (None, *Phase)
         }
+
+    def _asked(self, phase: Phase | None, *, reports: bool) -> tuple[System, ...]:
+        return tuple(
+            system
+            for system in self.systems
+            if (system.over is not TurnState or phase in system.phases)
+            and (reports or not system.reports or phase is None)
+        )
 
     def with_systems(self, added: Sequence[System]) -> Schedule:
         """With a user's systems, each right after the one it names, else before settle."""
@@ -91,9 +105,9 @@ def run_pass(view: View, schedule: Schedule, decisions_max: int) -> list[PassFai
     """Runs one pass to its end and says which systems raised; each of those fails the open turn, and nothing else."""
     failures: list[PassFailure] = []
     silenced: set[Name] = set()
-    by_phase = schedule.by_phase
+    asked, intake = schedule.asked, view.intake
     left = decisions_max
-    candidates = iter(by_phase[view.phase])
+    candidates = iter(asked[view.phase][1 if intake else 0])
     while (candidate := next(candidates, None)) is not None:
         if silenced and candidate.name in silenced:
             continue
@@ -108,7 +122,7 @@ def run_pass(view: View, schedule: Schedule, decisions_max: int) -> list[PassFai
         if not left:
             _fail(view, Name("pass"), RuntimeError(f"over pass_decisions_max ({decisions_max})"), failures, silenced)
             break
-        candidates = iter(by_phase[view.phase])
+        candidates = iter(asked[view.phase][1 if intake else 0])
     return failures
 
 

@@ -52,6 +52,14 @@ class FaultPlan:
         self.fired.append(Fault(point, n, kind))
         return kind
 
+    def counts(self) -> dict[str, int]:
+        """How often each kind of fault happened, by point and kind."""
+        counted: dict[str, int] = {}
+        for fault in self.fired:
+            name = f"{fault.point} {fault.kind}"
+            counted[name] = counted.get(name, 0) + 1
+        return counted
+
     def _drawn(self, point: str) -> str | None:
         shares = self._rates.get(point)
         if not shares:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from agentos.components import CallConfig, CallState, CallStatus, Phase, TurnState
 from agentos.events.entry import Entry, Registry, commitment, decode_entry, decode_head, next_digest, seed_digest
-from agentos.events.kinds import CallFinished, CallStarted, ModelFinished, ModelRequested, TurnFinished, TurnStarted
+from agentos.events.kinds import (
+    CallFinished,
+    CallStarted,
+    ModelFinished,
+    ModelRequested,
+    Snapshot,
+    TurnFinished,
+    TurnStarted,
+)
 from agentos.ids import LogId
 from agentos.persistence.base import StoredEntry
 
@@ -62,7 +70,7 @@ class LogCheck:
     def _check_phases(self, entry: Entry) -> None:
         """Phases move along the table alone."""
         for entity, component in entry.changes:
-            if not isinstance(component, TurnState) or entry.data.kind == "snapshot":
+            if not isinstance(component, TurnState) or isinstance(entry.data, Snapshot):
                 continue
             before, after = self._phases.get(entity), component.phase
             if after is not before and after not in entry.data.after:
@@ -73,6 +81,8 @@ class LogCheck:
     def _check_pairs(self, entry: Entry) -> None:
         """One end for each model request and for each started attempt of a call, and none without its beginning."""
         data = entry.data
+        if isinstance(data, Snapshot):
+            return
         if isinstance(data, ModelRequested):
             if self._requested:
                 self.say(entry.seq, f"a second request while that of seq {self._requested} is open")

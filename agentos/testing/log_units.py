@@ -1,18 +1,22 @@
-"""Units of one log for tests of stores: made-up entries whose heads chain as those of the journal do."""
+"""What tests of stores write: units of one log, whose made-up entries chain as those of the journal do."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any
 
 from agentos.ids import Kind, LogId, hashed_id
-from agentos.persistence.base import EntryRow, LogRow, MessageRow, Unit
+from agentos.persistence.base import EntryRow, LogRow, MessageRow, Store, Unit, Verdict
 
 AT = 1_796_031_974_123_456
 """When the entry at seq 0 would have been; each is one second after the one before."""
 SALT = bytes(range(240, 256))
 SECOND = 1_000_000
+
+_incarnations = count(1)
 
 
 class LogUnits:
@@ -75,3 +79,20 @@ class LogUnits:
         head = f'{{"at":{at},"kind":"{kind}","seq":{self.seq},"unit":{unit},"writer":{self.owner}}}'
         self.digest = hashlib.sha256(self.digest + head.encode()).digest()
         return self.seq, unit, kind, 0, 0, at, head, self.digest
+
+
+@asynccontextmanager
+async def opened(store_factory: Callable[[], Store]) -> AsyncIterator[tuple[Store, int]]:
+    """One more handle on the data, open for the length of a block, with its writer's number."""
+    store = store_factory()
+    number = await store.open(f"program_{next(_incarnations)}")
+    try:
+        yield store, number
+    finally:
+        await store.close()
+
+
+async def append(store: Store, *units: Unit) -> list[Verdict]:
+    """The verdicts, whether the store gave them at once or later."""
+    answer = store.append(units)
+    return answer if isinstance(answer, list) else await answer

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from itertools import count
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,29 +13,10 @@ from agentos.errors import QueryRefused
 from agentos.ids import call_id, turn_id
 from agentos.persistence.base import Store, Unit, Verdict
 from agentos.settings import Settings
-from agentos.testing.log_units import AT, SALT, SECOND, LogUnits
+from agentos.testing.log_units import AT, SALT, SECOND, LogUnits, append, opened
 
 CONTRACT_SETTINGS = Settings(query_rows_max=1_000, query_s=0.5)
 """What the handles of the contract are made with, so that limits are reached soon."""
-
-_incarnations = count(1)
-
-
-@asynccontextmanager
-async def opened(store_factory: Callable[[], Store]) -> AsyncIterator[tuple[Store, int]]:
-    """One more handle on the data, open for the length of a block, with its writer's number."""
-    store = store_factory()
-    number = await store.open(f"program_{next(_incarnations)}")
-    try:
-        yield store, number
-    finally:
-        await store.close()
-
-
-async def append(store: Store, *units: Unit) -> list[Verdict]:
-    """The verdicts, whether the store gave them at once or later."""
-    answer = store.append(units)
-    return answer if isinstance(answer, list) else await answer
 
 
 class QueryContract:

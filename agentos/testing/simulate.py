@@ -1,10 +1,10 @@
-"""The simulator: many agents, one seed, and every fault there is; all invariants after every tick.
+"""The simulator: many agents, one seed, every fault there is, and all invariants after every tick.
 
     python -m agentos.testing.simulate --seed 1 --rounds 200
 
 A kernel lives in an event loop of its own until it crashes: then its store is abandoned in the middle of whatever it did,
 and the next kernel recovers. The clock is moved by hand and all randomness comes from the seed, so the same seed always
-tells the same story. The last line is a digest over every entry of every log.
+tells the same story. The last line is a digest over the heads of all logs, which attest every entry and every body.
 """
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ import argparse
 import asyncio
 import hashlib
 import sys
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 import msgspec
 
-from agentos import codec
-from agentos.components import CallState, ConversationState, ConversationStatus, Verdict, Waiting
-from agentos.errors import ConversationClosed, StoreUnavailable
-from agentos.events.kinds import CallFinished, ChildLate, InputReceived
-from agentos.ids import CallId, ConversationId, Kind, LogId
-from agentos.journal import decode_units
+from agentos.components import ConversationState
+from agentos.ids import CONVERSATION, Kind
 from agentos.kernel import Kernel
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
-from agentos.testing.checker import Checker, InvariantBroken, at_once
+from agentos.testing.checker import Checker, at_once
+from agentos.testing.clients import Clients, not_kept
 from agentos.testing.clock import ManualClock
 from agentos.testing.dice import Ledger
 from agentos.testing.faults import FaultPlan, FaultyStore
-from agentos.testing.ids import SequentialIds
-from agentos.testing.troupe import AGENTS, install
+from agentos.testing.ids import SequentialIds, SequentialSalts
+from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
+from agentos.testing.troupe import AGENTS, enter
 
 STEPS_S = (0.0, 0.0, 0.05, 0.3, 1.0, 6.0, 45.0)
-SETTLE_ROUNDS = 2_000
 YIELDS = 12
-SETTINGS = Settings(live_conversations_max=5, children_max=10, depth_max=3, snapshot_entries=40, inbox_max=8)
-RATES = {
+SETTLE_ROUNDS = 500
+CRASHES = 0.03
+SETTINGS = Settings(live_conversations_max=6, children_max=10, depth_max=3, snapshot_entries=40, inbox_max=8)
+RATES: dict[str, dict[str, float]] = {
     "store.append": {"before": 0.01, "after": 0.01, "conflict": 0.01, "later": 0.2, "later_before": 0.01},
     "store.read": {"unavailable": 0.01},
     "model": {"network": 0.03, "rate_limit": 0.02, "auth": 0.01, "cut": 0.02, "raise": 0.01, "cancel": 0.01, "hang": 0.01},
@@ -49,143 +47,145 @@ RATES = {
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a simulation did, and the digest of all that is stored at its end."""
+    """What happened how often, and the digest of all that is stored at the end."""
 
     counts: dict[str, int]
     digest: str
 
 
 class Simulation:
-    """One seed's story: what outlives a crash."""
+    """One seed's story: what outlives the crashes of its kernels."""
 
-    def __init__(self, seed: int, rates: dict[str, dict[str, float]] | None = None) -> None:
+    def __init__(self, seed: int, rates: Mapping[str, Mapping[str, float]] = RATES, crashes: float = CRASHES) -> None:
         self.seed, self.random = seed, Random(seed)
-        self.store, self.clock, self.ids = MemoryStore(), ManualClock(), SequentialIds()
-        self.plan = FaultPlan(seed=seed, rates=RATES if rates is None else rates)
-        self.checker, self.ledger = Checker(), Ledger()
-        self.counts: Counter[str] = Counter()
-        self.conversations: list[ConversationId] = []
-        self.acknowledged: dict[tuple[str, int], str] = {}
+        self.store, self.clock = MemoryStore(), ManualClock()
+        self.ids, self.salts = SequentialIds(), SequentialSalts()
+        self.plan, self.checker, self.ledger = FaultPlan(seed=seed, rates=rates), Checker(), Ledger()
+        self.clients = Clients(self.random, AGENTS)
         self.broken: list[str] = []
-        self.rounds = 0
+        self.rounds = self.lives = 0
+        self._crashes = crashes
 
     def run(self, rounds: int) -> Report:
-        """Lives one life after the other. Raises InvariantBroken."""
+        """One life after the other until the rounds are over and everything has ended. Raises InvariantBroken."""
         over = False
         while not over:
+            self.lives += 1
             with asyncio.Runner() as runner:
                 over = runner.run(self._life(rounds))
                 self.store.abandon()
-            self._raise_if_broken()
             self.ledger.forget_running()
             self.clock = self.clock.after_a_crash()
-        return Report(dict(self._all_counts()), digest_of_logs(self.store))
+            self.broken += not_kept(self.clients, self.store, self.checker.registry)
+            self._raise_if_broken()
+        return Report(self._counts(), digest_of_heads(self.store))
 
     async def _life(self, rounds: int) -> bool:
-        """One kernel, from its opening until it crashes (False) or everything is done (True)."""
+        """One kernel, from its opening until it crashes (False) or everything has ended (True)."""
         asyncio.get_running_loop().set_exception_handler(self._loop_error)
-        kernel = Kernel(FaultyStore(self.store, self.plan), ids=self.ids, clock=self.clock, settings=SETTINGS)
-        quiet, self.plan.quiet = self.plan.quiet, True
+        kernel = Kernel(
+            FaultyStore(self.store, self.plan), ids=self.ids, clock=self.clock, salts=self.salts, settings=SETTINGS
+        )
+        self.plan.quiet = True
         await kernel.__aenter__()
         self.checker.watch(kernel)
-        await install(kernel, self.seed, self.clock, self.ledger, self.plan)
-        self.plan.quiet = quiet
-        self._do(kernel, "recover", kernel.recover)
+        await enter(kernel, self.store, self.seed, self.clock, self.ledger, self.plan)
+        self.plan.quiet = False
+        self.clients.do("recover", kernel.recover)
         while self.rounds < rounds:
             self.rounds += 1
-            if self._act(kernel):
+            if self.random.random() < self._crashes:
                 kernel.ticker.after_tick = None
                 return False
+            self.clients.wish(kernel)
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))
         await self._settle(kernel)
         return True
 
-    async def _pass_time(self, seconds: float, yields: int = YIELDS) -> None:
+    async def _pass_time(self, seconds: float, yields: int) -> None:
         for _ in range(yields):
             await asyncio.sleep(0)
         self.clock.advance(seconds)
+        if self.random.random() < 0.02:
+            self.clock.set_back(self.random.uniform(-3, 3))
         self._raise_if_broken()
-
-    def _act(self, kernel: Kernel) -> bool:
-        """One thing that people or machines do; whether it was a crash."""
-        random = self.random
-        name = random.choices([name for name, _ in ACTIONS], [weight for _, weight in ACTIONS])[0]
-        if name == "crash":
-            self.counts["crash"] += 1
-            return True
-        if name == "clock":
-            self.clock.set_back(random.uniform(-5, 5))
-        elif name == "start" or not self.conversations:
-            key = f"key{random.randrange(5)}" if random.random() < 0.2 else None
-            self._do(kernel, "start", lambda: self._start(kernel, random.choice(AGENTS), key))
-        else:
-            self._command(kernel, name, random.choice(self.conversations))
-        return False
-
-    def _command(self, kernel: Kernel, name: str, id_: ConversationId) -> None:
-        text = f"input {self.rounds}"
-        commands: dict[str, Callable[[], Awaitable[Any]]] = {
-            "send": lambda: self._send(kernel, id_, text),
-            "keyed": lambda: self._send(kernel, id_, "the same again", key=f"{id_[-4:]}"),
-            "ask": lambda: self._ask(kernel, id_, text),
-            "interrupt": lambda: kernel.interrupt(id_),
-            "answer": lambda: self._answer(kernel),
-            "control": lambda: self._control(kernel, id_),
-        }
-        self._do(kernel, name, commands[name])
-
-    def _do(self, kernel: Kernel, name: str, work: Callable[[], Awaitable[Any]]) -> None:
-        """As a client would, at the same time as others; what a client may be told is no failure."""
-
-        async def client() -> None:
-            try:
-                await work()
-                self.counts[name] += 1
-            except (StoreUnavailable, ConversationClosed, ConversationBusy):
-                self.counts[f"{name} refused"] += 1
-            except Exception as error:
-                self.broken.append(f"round {self.rounds}: {name} raised {type(error).__name__}: {error}")
-
-        task = asyncio.get_running_loop().create_task(client())
-        self._clients.add(task)
-        task.add_done_callback(self._clients.discard)
-
-    async def _start(self, kernel: Kernel, agent: str, key: str | None) -> None:
-        id_ = (await kernel.start(agent, key)).id
-        if id_ not in self.conversations:
-            self.conversations.append(id_)
-
-    async def _send(self, kernel: Kernel, id_: ConversationId, text: str, key: str | None = None) -> None:
-        seq = await kernel.send(id_, text, key=key)
-        self.acknowledged[id_, seq] = text
-
-    async def _ask(self, kernel: Kernel, id_: ConversationId, text: str) -> None:
-        outcome = await kernel.ask(id_, text)
-        self.outcomes[outcome.turn] = (outcome.outcome, outcome.name)
-        self.counts[f"turn {outcome}"] += 1
-
-    async def _control(self, kernel: Kernel, id_: ConversationId) -> None:
-        control = self.random.choice((Control.PAUSE, Control.PAUSE, Control.UNPAUSE, Control.UNPAUSE, Control.CLOSE))
-        await kernel.control(id_, control)
-
-    async def _answer(self, kernel: Kernel) -> None:
-        for call, _ in kernel.world.find(CallState, waiting=Waiting.APPROVAL):
-            await kernel.answer(call, self.random.choice((Verdict.ALLOW, Verdict.ALLOW, Verdict.DENY)))
-            return
 
     async def _settle(self, kernel: Kernel) -> None:
         """Without faults, and with somebody who answers, everything comes to its end."""
         self.plan.quiet = True
+        self.clients.do("recover", kernel.recover)
         for _ in range(SETTLE_ROUNDS):
-            await self._pass_time(1.0)
-            if not self._clients and not self._open(kernel):
+            await self._pass_time(1.0, YIELDS)
+            if not self._unfinished(kernel):
                 break
-            for id_ in self.conversations:
-                self._do(kernel, "unpause", lambda id_=id_: kernel.control(id_, Control.UNPAUSE))
-            self._do(kernel, "answer", lambda: self._answer(kernel))
-        self.broken += [f"at the end {what}" for what in self._open(kernel)]
-        self.broken += [f"at the end {len(self._clients)} clients still wait"] if self._clients else []
+            self.clients.settle(kernel)
+        self.broken += [f"at the end, {what}" for what in self._unfinished(kernel)]
         self.broken += scopes_are_owned(kernel) + slots_are_held(kernel)
         self.checker.check(kernel)
+        self._raise_if_broken()
         kernel.ticker.after_tick = None
         await kernel.close()
+
+    def _unfinished(self, kernel: Kernel) -> list[str]:
+        found = [f"{log} has an open turn or items in its inbox" for log in at_once(self.store.open_logs())]
+        found += [f"{len(self.clients)} clients wait"] if len(self.clients) else []
+        found += [f"{len(kernel.runner)} effects run"] if len(kernel.runner) else []
+        for log, loaded in kernel.ticker.loaded.items():
+            state = loaded.slice.get(CONVERSATION, ConversationState)
+            if state is not None and state.waiting and state.status.value != "closed":
+                found.append(f"{log} has inputs that no turn takes")
+        return found
+
+    def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        self.broken.append(f"in the event loop: {context['message']}: {type(error).__name__}: {error}")
+
+    def _raise_if_broken(self) -> None:
+        broken = [*self.broken, *self.checker.broken, *self.clients.broken, *self.ledger.broken]
+        if broken:
+            raise InvariantBroken([f"seed {self.seed}, round {self.rounds}, life {self.lives}:", *broken])
+
+    def _counts(self) -> dict[str, int]:
+        counts = dict(sorted(self.clients.counts.items()))
+        counts |= {f"fault {name}": n for name, n in sorted(self.plan.counts().items())}
+        logs = at_once(self.store.logs(Kind.CONVERSATION.value))
+        return counts | {
+            "lives": self.lives,
+            "ticks checked": self.checker.checks,
+            "requests checked": self.checker.requests,
+            "tool runs": len(self.ledger.runs),
+            "conversations": len(logs),
+            "entries": sum(row.seq for row in logs),
+        }
+
+
+def digest_of_heads(store: MemoryStore) -> str:
+    whole = hashlib.sha256()
+    for row in sorted(at_once(store.logs()), key=lambda row: row.id):
+        whole.update(f"{row.id} {row.seq} ".encode() + row.digest)
+    return whole.hexdigest()
+
+
+def simulate(seed: int, rounds: int) -> Report:
+    """Raises InvariantBroken with all that is wrong, and the round where it was seen."""
+    return Simulation(seed).run(rounds)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m agentos.testing.simulate", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=200)
+    options = parser.parse_args(arguments)
+    try:
+        report = simulate(options.seed, options.rounds)
+    except InvariantBroken as error:
+        print(error)
+        return 1
+    for name, n in report.counts.items():
+        print(f"{name:32}{n:8}")
+    print(report.digest)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

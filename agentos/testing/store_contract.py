@@ -23,8 +23,8 @@ import pytest
 from agentos import codec
 from agentos.errors import StoreUnavailable
 from agentos.persistence.base import InboxRow, Store, Verdict, WakeupRow
-from agentos.testing.log_units import SALT, LogUnits
-from agentos.testing.query_contract import CONTRACT_SETTINGS, QueryContract, append, opened
+from agentos.testing.log_units import SALT, LogUnits, append, opened
+from agentos.testing.query_contract import CONTRACT_SETTINGS, QueryContract
 
 StoreFactory = Callable[[], Store]
 

@@ -56,7 +56,7 @@ class Purge(msgspec.Struct, frozen=True):
     places: tuple[int, ...]
 
 
-class Transcript(msgspec.Struct, frozen=True):
+class Transcript(msgspec.Struct, frozen=True, gc=False):
     """The messages so far.
 
     pieces may be longer than count: what follows belongs to a later transcript of the same list, or to a dropped pass.

@@ -20,7 +20,7 @@ C = TypeVar("C", bound=Component)
 I = TypeVar("I", bound=msgspec.Struct)
 
 
-class Post(msgspec.Struct, frozen=True):
+class Post(msgspec.Struct, frozen=True, gc=False):
     """An item for another log, stored with the unit in its inbox. end marks the report of a child's end, whose
     child_head the journal fills in."""
 
@@ -30,7 +30,7 @@ class Post(msgspec.Struct, frozen=True):
     end: bool = False
 
 
-class Alarm(msgspec.Struct, frozen=True):
+class Alarm(msgspec.Struct, frozen=True, gc=False):
     """A time that the turn waits for, stored with the unit; reason as in WakeReason."""
 
     reason: str
@@ -39,7 +39,7 @@ class Alarm(msgspec.Struct, frozen=True):
     call: int = 0
 
 
-class Decision(msgspec.Struct, frozen=True):
+class Decision(msgspec.Struct, frozen=True, gc=False):
     """What a system decided: entries to be, items for other logs, effects to start once all that is stored.
 
     dropped are intake items that call for nothing: duplicates, and reports of what was settled meanwhile.
@@ -172,8 +172,9 @@ class View:
         self._check(drafts)
         for draft in drafts:
             self._add_draft(draft)
-        for item in decision.dropped:
-            self._take(item)
+        if decision.dropped:
+            for item in decision.dropped:
+                self._take(item)
         if decision.posts:
             self.posts.extend(decision.posts)
         if decision.effects:

@@ -15,8 +15,7 @@ from agentos.errors import StoreBusy, StoreDamaged, StoreUnavailable
 from agentos.persistence.base import InboxRow, Verdict
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.persistence.sqlite_file import Durability
-from agentos.testing.log_units import SALT, LogUnits
-from agentos.testing.query_contract import append
+from agentos.testing.log_units import SALT, LogUnits, append
 
 STORED = [Verdict.STORED]
 LONG = "x" * 300_000

@@ -1,0 +1,186 @@
+"""From the fed entries of a unit back to the intake of its pass.
+
+Each fed entry records one item. Variants that a system decided by itself are no intake: a request lost in a crash, a
+call's end that no report brought, a turn that a raising system ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from agentos.components import CallState, ConversationConfig
+from agentos.events.entry import Entry
+from agentos.events.intake import (
+    Answer,
+    CallReport,
+    Cancel,
+    ChildEnded,
+    ControlItem,
+    Delegate,
+    HookReport,
+    Input,
+    Item,
+    ModelReport,
+    Probed,
+    Progress,
+    Resume,
+    Start,
+    Wake,
+)
+from agentos.events.kinds import (
+    ApprovalDecided,
+    CallFinished,
+    CallProgress,
+    CallSource,
+    ChildLate,
+    ConversationControlled,
+    ConversationStarted,
+    HookDecided,
+    InputReceived,
+    ModelFinished,
+    TurnCancelling,
+    TurnResumed,
+    WakeFired,
+)
+from agentos.events.model import Finish, ModelReply, ToolCall
+from agentos.ids import AgentId, CallId, ConversationId, Name, call_id
+
+replace = msgspec.structs.replace
+
+
+def intake_of(entries: Sequence[Entry], requested: int) -> list[Item]:
+    """What the pass took, in the order in which it took it; empty for a pass that only a freed slot woke.
+
+    requested is the seq of the model request that was open before: the one that a reply among the entries answers.
+    """
+    items: list[Item] = []
+    start: Start | None = None
+    for entry in entries:
+        if isinstance(entry.data, ConversationStarted):
+            start = _start(entry, entry.data)
+            if start.parent is None:
+                items.append(start)
+            continue
+        make = _MAKE.get(type(entry.data))
+        item = make(entry, entry.data) if make is not None else None
+        if isinstance(item, Delegate) and start is not None:
+            item = replace(item, start=start)
+        elif isinstance(item, ModelReport):
+            item = replace(item, base_seq=requested)
+        if item is not None:
+            items.append(item)
+    return items
+
+
+def _start(entry: Entry, data: ConversationStarted) -> Start:
+    config = next(value for _, value in entry.changes if isinstance(value, ConversationConfig))
+    return Start(
+        agent=config.agent,
+        slug=config.slug,
+        root=config.root,
+        parent=config.parent,
+        parent_call=config.parent_call,
+        depth=config.depth,
+        children_budget=config.children_budget,
+        key=data.key,
+        by=entry.by,
+        tenant=config.tenant,
+    )
+
+
+def _input(entry: Entry, data: InputReceived) -> Item:
+    """A task that came to a conversation which had begun does not look at who would have begun it."""
+    text = entry.private[0][1]
+    if entry.cause is None or data.key is not None or data.ephemeral:
+        return Input(text=text, key=data.key, by=entry.by, cause=entry.cause, ephemeral=data.ephemeral)
+    nobody = Start(agent=AgentId(""), slug=Name(""), root=ConversationId(entry.log))
+    return Delegate(start=nobody, text=text, call=entry.cause)
+
+
+def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
+    if data.finish is Finish.LOST:
+        return None
+    private = dict(entry.private)
+    arguments = [value for name, value in entry.private if name == "arguments"]
+    calls = tuple(ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True))
+    reply = ModelReply(private["text"], calls, data.finish, data.usage, private.get("thinking", ""))
+    return ModelReport(
+        turn=entry.turn,
+        base_seq=0,
+        reply=reply,
+        error=data.error,
+        message=private.get("error", ""),
+        retry_after_s=data.retry_after_s,
+    )
+
+
+def _call_ended(entry: Entry, data: CallFinished) -> Item | None:
+    text = entry.private[0][1]
+    if data.source is CallSource.DECIDED:
+        return None
+    if data.source is CallSource.PROBE:
+        return Probed(call=entry.call, status=data.status, text=text)
+    if data.source is CallSource.CHILD:
+        return _child_ended(entry, data, text)
+    state = next(value for entity, value in entry.changes if entity == entry.call and isinstance(value, CallState))
+    return CallReport(
+        call=entry.call,
+        attempt=state.attempt,
+        status=data.status,
+        text=text,
+        kind=data.call_kind,
+        whole=dict(entry.private).get("whole"),
+        finish=data.finish,
+    )
+
+
+def _child_ended(entry: Entry, data: CallFinished | ChildLate, text: Any) -> Item:
+    assert data.outcome is not None, "the end of a child names its outcome"
+    return ChildEnded(
+        call=call_id(entry.log, entry.call),
+        outcome=data.outcome,
+        outcome_name=data.outcome_name,
+        text=text,
+        child_head=data.child_head or Name(""),
+        children_used=data.children_used,
+    )
+
+
+def _hook_report(entry: Entry, data: HookDecided) -> Item:
+    private = dict(entry.private)
+    return HookReport(
+        call=entry.call,
+        point=data.point,
+        verdict=data.verdict,
+        by=entry.by,
+        arguments=private.get("arguments"),
+        reason=private["reason"],
+    )
+
+
+def _cancel(entry: Entry, data: TurnCancelling) -> Item | None:
+    if data.decided:
+        return None
+    return Cancel(by=entry.by, reason=data.reason, call=CallId(data.call) if data.call is not None else None)
+
+
+def _answer(entry: Entry, data: ApprovalDecided) -> Item:
+    return Answer(call=call_id(entry.log, entry.call), verdict=data.verdict, by=entry.by, reason=entry.private[0][1])
+
+
+_MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
+    InputReceived: _input,
+    ModelFinished: _model_report,
+    CallFinished: _call_ended,
+    HookDecided: _hook_report,
+    ApprovalDecided: _answer,
+    CallProgress: lambda entry, data: Progress(call=entry.call, data=entry.private[0][1]),
+    TurnCancelling: _cancel,
+    WakeFired: lambda entry, data: Wake(reason=data.reason, turn=entry.turn, call=data.call),
+    TurnResumed: lambda entry, data: Resume(n=data.n, fork=data.fork),
+    ConversationControlled: lambda entry, data: ControlItem(control=data.control, by=entry.by),
+    ChildLate: lambda entry, data: _child_ended(entry, data, entry.private[0][1]),
+}

@@ -1,0 +1,83 @@
+"""The tables that are read beside the logs: their rows log by log, in the order of the logs, a page at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from agentos.persistence.base import Store
+from agentos.persistence.rows import CALL, CONVERSATION, TURN
+
+PAGE_ROWS = 5_000
+PAGE_COMPONENTS = 500
+
+Row = tuple[Any, ...]
+
+LOGS = "select n, id from logs where n > ? order by n limit ?"
+_ENTRIES = "select n, seq, turn, call, at from entries where (n, seq) > (?, ?) order by n, seq limit ?"
+_MESSAGES = "select n, seq, role, turn, call from messages where (n, seq) > (?, ?) order by n, seq limit ?"
+_PAYLOADS = "select n, count(*) from payloads where n > ? group by n order by n limit ?"
+_CONVERSATIONS = (
+    "select n, id, agent, state, depth, parent, root, open_turn, turns, steps, calls, input_tokens, output_tokens,"
+    " started_at, updated_at from conversations where n > ? order by n limit ?"
+)
+_TURNS = (
+    "select n, seq, state, outcome, outcome_name, steps, calls, input_tokens, output_tokens, started_at, finished_at"
+    " from turns where (n, seq) > (?, ?) order by n, seq limit ?"
+)
+_CALLS = (
+    "select n, seq, turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at,"
+    " arguments_seq, arguments_i, result_seq from calls where (n, seq) > (?, ?) order by n, seq limit ?"
+)
+_COMPONENTS = (
+    "select n, entity, type, body from components where (n, entity, type) > (?, ?, ?) order by n, entity, type limit ?"
+)
+COLUMNS = {"conversations": CONVERSATION, "turns": TURN, "calls": CALL, "components": ("entity", "type", "body")}
+"""The names of the columns after n."""
+
+
+class Cursor:
+    """The rows of one table, asked for by ascending n. after is the key that they begin behind, n the first part of it."""
+
+    def __init__(self, store: Store, sql: str, after: Row, page: int = PAGE_ROWS) -> None:
+        self._store, self._sql, self._after, self._page = store, sql, after, page
+        self._rows: deque[Row] = deque()
+        self._more = True
+
+    async def of(self, n: int) -> list[Row]:
+        """The rows of one log, without n. Rows of logs before it that nobody asked for are passed over."""
+        found: list[Row] = []
+        while await self._fill():
+            row = self._rows[0]
+            if row[0] > n:
+                break
+            self._rows.popleft()
+            if row[0] == n:
+                found.append(row[1:])
+        return found
+
+    async def _fill(self) -> bool:
+        """Whether there is a next row."""
+        if not self._rows and self._more:
+            page = (await self._store.query(self._sql, (*self._after, self._page))).rows
+            self._rows.extend(page)
+            self._more = len(page) == self._page
+            if page:
+                self._after = page[-1][: len(self._after)]
+        return bool(self._rows)
+
+
+class Tables:
+    """All tables of logs, from the log with this number on."""
+
+    def __init__(self, store: Store, first: int, page: int = PAGE_ROWS) -> None:
+        before = (first, -1)
+        self.entries = Cursor(store, _ENTRIES, before, page)
+        self.messages = Cursor(store, _MESSAGES, before, page)
+        self.payloads = Cursor(store, _PAYLOADS, (first - 1,), page)
+        self.projections = {
+            "conversations": Cursor(store, _CONVERSATIONS, (first - 1,), page),
+            "turns": Cursor(store, _TURNS, before, page),
+            "calls": Cursor(store, _CALLS, before, page),
+            "components": Cursor(store, _COMPONENTS, (first, "", ""), min(page, PAGE_COMPONENTS)),
+        }

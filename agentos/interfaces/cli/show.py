@@ -1,0 +1,74 @@
+"""show: a conversation entry by entry, or the exact request of one of its steps."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from agentos.errors import UnknownConversation
+from agentos.events.entry import Entry
+from agentos.events.kinds import ModelRequested
+from agentos.events.model import Message, ModelRequest
+from agentos.ids import LogId
+from agentos.interfaces.cli.entries import as_lines, as_object, body_text
+from agentos.interfaces.cli.errors import Exit, UsageError
+from agentos.interfaces.cli.finding import Place, find_place
+from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.output import put, put_json, say
+from agentos.kernel.reading import Reading, reading
+
+
+async def show(
+    id_: Annotated[str, Parameter(name="ID")],
+    seq: Annotated[int | None, Parameter(name="SEQ")] = None,
+    /,
+    *,
+    request: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(negative="")] = False,
+    here: Here,
+) -> int:
+    """Print the entries of a conversation with what was said, or only those of one turn, call or seq.
+
+    With --request: the model request of the step at this seq, else of the last one, rebuilt from the log and checked
+    against the digest that was recorded when the model was asked. Exit code 1 when they differ.
+
+    Parameters
+    ----------
+    id_
+        a conversation by its id or a part of it, or the id of a turn or call
+    seq
+        one entry
+    request
+        the model request in place of the entries
+    json
+        print one JSON object
+    """
+    async with reading(here.store_url()) as store:
+        place = await find_place(store, id_)
+        if request:
+            return await _show_request(store, place.conversation, seq, json=json)
+        entries = _chosen(await store.entries(place.conversation), place, seq)
+    if json:
+        put_json({"conversation": place.conversation, "entries": [as_object(entry) for entry in entries]})
+        return Exit.OK
+    put(place.conversation)
+    for entry in entries:
+        for line in as_lines(entry):
+            put(line)
+    return Exit.OK
+
+
+def _chosen(entries: list[Entry], place: Place, seq: int | None) -> list[Entry]:
+    """All entries, those of a turn or call, or one. Raises UsageError when there is none."""
+    if seq is not None:
+        found = [entry for entry in entries if entry.seq == seq]
+    elif place.seq:
+        found = [entry for entry in entries if place.seq in (entry.turn, entry.call, entry.seq)]
+    else:
+        return entries
+    if not found:
+        last = entries[-1].seq if entries else 0
+        raise UsageError(f"{place.conversation} has no entry {seq or place.seq}; it has 1 to {last}")
+    return found

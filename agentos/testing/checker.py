@@ -1,0 +1,124 @@
+"""Asks all invariants after each tick of a kernel.
+
+It reads only what is new in the store, and keeps a second World beside the kernel's, folded from the store alone.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from agentos.events.entry import Registry
+from agentos.events.kinds import ModelRequested
+from agentos.ids import Kind, LogId
+from agentos.journal import Times, fold_unit
+from agentos.kernel import Kernel
+from agentos.testing.invariants import (
+    InvariantBroken,
+    derived_is_recomputed,
+    effects_are_intended,
+    live_is_empty,
+    slots_are_held,
+    world_is_fold,
+)
+from agentos.testing.log_invariants import LogCheck
+from agentos.testing.pairing import unpaired
+from agentos.world import World
+
+T = TypeVar("T")
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine that never waits, as those of the memory store do not."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        value: T = done.value
+        return value
+    work.close()
+    raise RuntimeError("this store waits; the checks after each tick need one that does not, such as memory:")
+
+
+class Checker:
+    """Checks one store through all the kernels that are opened on it.
+
+    A tick is a callback of the loop, where nobody would catch an error: what is broken is kept in `broken`.
+    """
+
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = registry or Registry()
+        self.broken: list[str] = []
+        self.checks = 0
+        self.requests = 0
+        self._logs: dict[LogId, LogCheck] = {}
+        self._world = World()
+        self._times: dict[LogId, Times] = {}
+
+    def watch(self, kernel: Kernel) -> None:
+        """Checks a kernel that was just opened, and then after each of its ticks."""
+        self.broken += live_is_empty(kernel)
+        kernel.ticker.after_tick = lambda: self.check(kernel)
+
+    def check(self, kernel: Kernel) -> None:
+        """Everything, now."""
+        self.checks += 1
+        try:
+            self.broken += self._findings(kernel)
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self.broken.append(f"a check raised {type(error).__name__} in {place.name}, {place.lineno}: {error}")
+
+    def end(self) -> None:
+        """Raises InvariantBroken when anything was found."""
+        if self.broken:
+            raise InvariantBroken(self.broken)
+
+    def _findings(self, kernel: Kernel) -> list[str]:
+        broken = self._read_new(kernel)
+        for log, loaded in sorted(kernel.ticker.loaded.items()):
+            folded = self._world.slice(log)
+            if folded is not None:
+                broken += world_is_fold(loaded.slice, folded)
+            elif not loaded.head.new:
+                broken.append(f"{log} is loaded, but the store does not have it")
+        broken += derived_is_recomputed(kernel) + slots_are_held(kernel)
+        if kernel.ticker.starting:
+            broken += effects_are_intended(kernel)
+        return broken
+
+    def entries(self, log: LogId) -> int:
+        """How many entries of a log were checked."""
+        found = self._logs.get(log)
+        return found.seq if found is not None else 0
+
+    def _read_new(self, kernel: Kernel) -> list[str]:
+        broken = []
+        for row in at_once(kernel.store.logs(Kind.CONVERSATION.value)):
+            known = self._logs.get(row.id)
+            if known is None:
+                known = self._logs[row.id] = LogCheck(row.id, self.registry)
+                self._world.load(row.id)
+                self._times[row.id] = Times()
+            if known.seq < row.seq:
+                self._fold(kernel, known, row.seq)
+            if (known.seq, known.digest) != (row.seq, row.digest):
+                known.say(row.seq, "the head of the log is not its last entry")
+            broken += known.broken
+            known.broken = []
+        return broken
+
+    def _fold(self, kernel: Kernel, known: LogCheck, upto: int) -> None:
+        slice_ = self._world.slice(known.log)
+        assert slice_ is not None, "loaded when first seen"
+        units: dict[int, list[Any]] = {}
+        for stored in at_once(kernel.store.entries(known.log, known.seq, upto)):
+            entry = known.add(stored)
+            units.setdefault(entry.unit, []).append(entry)
+        for unit in units.values():
+            fold_unit(self._world, slice_, unit, self._times[known.log])
+            if isinstance(unit[-1].data, ModelRequested):
+                self.requests += 1
+                for what in unpaired(slice_.transcript.messages):
+                    known.say(unit[-1].seq, what)
+

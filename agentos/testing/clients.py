@@ -1,0 +1,149 @@
+"""The people of the simulator: what they ask for, and what they were told, which no crash may take back."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+from agentos.components import CallState, TurnState, Verdict, Waiting
+from agentos.errors import ConversationBusy, ConversationClosed, KernelClosed, StoreUnavailable
+from agentos.events.entry import Registry
+from agentos.events.intake import Control
+from agentos.ids import ConversationId, LogId, log_and_seq
+from agentos.journal import decode_units
+from agentos.kernel import Kernel
+from agentos.persistence.base import Store
+from agentos.testing.checker import at_once
+
+REFUSALS = (StoreUnavailable, ConversationClosed, ConversationBusy, KernelClosed)
+"""What a client may be told; any other error is a bug."""
+
+WISHES = {
+    "start": 3,
+    "send": 5,
+    "send_keyed": 1,
+    "ask": 6,
+    "interrupt": 2,
+    "answer": 3,
+    "control": 1,
+}
+"""What clients do, and how often, in parts."""
+
+_CONTROLS = (Control.PAUSE, Control.PAUSE, Control.UNPAUSE, Control.UNPAUSE, Control.CLOSE)
+
+
+class Clients:
+    """All clients of all kernels that are opened on one store, one after the other."""
+
+    def __init__(self, random: Random, agents: tuple[str, ...]) -> None:
+        self.conversations: list[ConversationId] = []
+        self.counts: Counter[str] = Counter()
+        self.broken: list[str] = []
+        self.inputs: dict[tuple[ConversationId, int], str] = {}
+        self.outcomes: dict[str, tuple[Any, Any]] = {}
+        self._random, self._agents = random, agents
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wishes = 0
+
+    def __len__(self) -> int:
+        """How many still wait for an answer."""
+        return len(self._tasks)
+
+    def wish(self, kernel: Kernel) -> None:
+        """One client begins to do one thing."""
+        random = self._random
+        name = random.choices(list(WISHES), list(WISHES.values()))[0] if self.conversations else "start"
+        id_ = random.choice(self.conversations) if self.conversations else ConversationId("")
+        self._wishes += 1
+        text = f"input {self._wishes}"
+        match name:
+            case "start":
+                key = f"key{random.randrange(5)}" if random.random() < 0.2 else None
+                agent = random.choice(self._agents)
+                self.do(name, lambda: self._start(kernel, agent, key))
+            case "send":
+                self.do(name, lambda: self._send(kernel, id_, text, None))
+            case "send_keyed":
+                self.do(name, lambda: self._send(kernel, id_, "the same again", "same"))
+            case "ask":
+                self.do(name, lambda: self._ask(kernel, id_, text))
+            case "interrupt":
+                self.do(name, lambda: kernel.interrupt(id_))
+            case "answer":
+                self.do(name, lambda: self.answer(kernel))
+            case "control":
+                control = random.choice(_CONTROLS)
+                self.do(control.value, lambda: kernel.control(id_, control))
+
+    def do(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        """At the same time as all others."""
+        task = asyncio.get_running_loop().create_task(self._until_told(name, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def answer(self, kernel: Kernel) -> None:
+        """Decides on the first call that waits for a person."""
+        for call, _ in kernel.world.find(CallState, waiting=Waiting.APPROVAL):
+            await kernel.answer(call, self._random.choice((Verdict.ALLOW, Verdict.ALLOW, Verdict.DENY)))
+            return
+
+    def settle(self, kernel: Kernel) -> None:
+        """Nobody holds anything up any more."""
+        for id_ in self.conversations:
+            if kernel.state_of(id_) in ("paused", "unloaded"):
+                self.do("unpause", functools.partial(kernel.control, id_, Control.UNPAUSE))
+        self.do("answer", lambda: self.answer(kernel))
+
+    async def _until_told(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+        try:
+            await work()
+            self.counts[name] += 1
+        except REFUSALS:
+            self.counts[f"{name}, refused"] += 1
+        except Exception as error:
+            self.broken.append(f"a client that wished to {name} was told {type(error).__name__}: {error}")
+
+    async def _start(self, kernel: Kernel, agent: str, key: str | None) -> None:
+        id_ = (await kernel.start(agent, key)).id
+        if id_ not in self.conversations:
+            self.conversations.append(id_)
+
+    async def _send(self, kernel: Kernel, id_: ConversationId, text: str, key: str | None) -> None:
+        seq = await kernel.send(id_, text, key=key)
+        self.inputs[id_, seq] = text
+
+    async def _ask(self, kernel: Kernel, id_: ConversationId, text: str) -> None:
+        outcome = await kernel.ask(id_, text)
+        self.outcomes[outcome.turn] = (outcome.outcome, outcome.name)
+        self.counts[f"turn {outcome.outcome.value}"] += 1
+
+
+def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:
+    """What clients were told and the store does not have."""
+    broken = []
+    for id_ in clients.conversations:
+        if at_once(store.log(id_)) is None:
+            broken.append(f"{id_} was started, and is not stored")
+    for (id_, seq), text in clients.inputs.items():
+        stored = at_once(store.entries(id_, seq - 1, seq))
+        texts = [body for entry in stored if entry.kind == "input.received" for _, _, _, body in entry.payloads]
+        if texts != [text]:
+            broken.append(f"{id_} seq {seq}: the input {text!r} was acknowledged, stored is {texts}")
+    for turn, told in clients.outcomes.items():
+        log, seq = log_and_seq(turn)
+        if (found := _outcome(store, registry, log, seq)) != told:
+            broken.append(f"{turn} ended as {told} for its client, and as {found} in the store")
+    return broken
+
+
+def _outcome(store: Store, registry: Registry, log: LogId, turn: int) -> tuple[Any, Any] | None:
+    for unit in decode_units(log, at_once(store.entries(log, turn)), registry):
+        for entry in unit:
+            if entry.data.kind == "turn.finished" and entry.turn == turn:
+                state = next(value for _, value in entry.changes if isinstance(value, TurnState))
+                return state.outcome, state.outcome_name
+    return None

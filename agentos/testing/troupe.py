@@ -1,0 +1,52 @@
+"""The simulator's agents and toolboxes: they delegate to each other and to themselves, and share what they work with."""
+
+from __future__ import annotations
+
+from agentos.components import ToolboxSharing
+from agentos.definitions import AgentSpec
+from agentos.ids import CallId, log_and_seq
+from agentos.kernel import Kernel
+from agentos.persistence.base import Store
+from agentos.testing.checker import at_once
+from agentos.testing.dice import DiceModel, DiceToolbox, Ledger
+from agentos.testing.faults import FaultPlan
+from agentos.testing.faulty_work import FaultyModel, FaultyToolbox
+from agentos.testing.clock import ManualClock
+
+AGENTS = ("lead", "twin", "hand")
+"""Those that people talk to."""
+
+_TOOLBOXES = {
+    "desk": (ToolboxSharing.EXCLUSIVE, 0),
+    "pairs": (ToolboxSharing.POOL, 2),
+    "book": (ToolboxSharing.READ_WRITE, 0),
+    "pocket": (ToolboxSharing.PER_CONVERSATION, 0),
+    "air": (ToolboxSharing.STATELESS, 0),
+}
+
+_SPECS = (
+    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", "hand"]),
+    AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"]),
+    AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"]),
+)
+
+
+async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, ledger: Ledger, plan: FaultPlan) -> None:
+    """Opens the toolboxes and installs the agents in a kernel that was just opened."""
+
+    def stored(call: CallId, attempt: int) -> bool:
+        return _start_is_stored(store, call, attempt)
+
+    for name, (sharing, size) in _TOOLBOXES.items():
+        toolbox = DiceToolbox(name, sharing, size, seed=seed, clock=clock, ledger=ledger, stored=stored)
+        await kernel.add_toolbox(FaultyToolbox(toolbox, plan, clock))
+    for spec in _SPECS:
+        await kernel.install(spec, model=FaultyModel(DiceModel(seed, clock, ledger), plan, clock))
+
+
+def _start_is_stored(store: Store, call: CallId, attempt: int) -> bool:
+    log, seq = log_and_seq(call)
+    starts = [
+        entry for entry in at_once(store.entries(log, seq)) if entry.kind == "call.started" and f'"call":{seq},' in entry.head
+    ]
+    return len(starts) == attempt
