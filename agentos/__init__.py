@@ -14,18 +14,20 @@ __all__ = [
     "CallContext",
     "Conversation",
     "Kernel",
+    "PythonToolbox",
     "RunOutcome",
-    "ToolboxSpec",
+    "ScriptToolbox",
     "__version__",
     "open",
     "tool",
 ]
 
 if TYPE_CHECKING:
-    from agentos.definitions import AgentSpec, ToolboxSpec
+    from agentos.definitions import AgentSpec
     from agentos.kernel import Conversation, Kernel, RunOutcome, open
     from agentos.ports import CallContext
-    from agentos.toolboxes.python import tool
+    from agentos.toolboxes.python import PythonToolbox, tool
+    from agentos.toolboxes.script import ScriptToolbox
 
     __version__: str
 else:
@@ -35,8 +37,9 @@ else:
         "CallContext": "agentos.ports",
         "Conversation": "agentos.kernel",
         "Kernel": "agentos.kernel",
+        "PythonToolbox": "agentos.toolboxes.python",
         "RunOutcome": "agentos.kernel",
-        "ToolboxSpec": "agentos.definitions",
+        "ScriptToolbox": "agentos.toolboxes.script",
         "open": "agentos.kernel",
         "tool": "agentos.toolboxes.python",
     }

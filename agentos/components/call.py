@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from agentos.components.base import Component, Word
-from agentos.ids import Address, ConversationId, Name
+from agentos.ids import Address, ConversationId, Micros, Name
 
 
 class CallStatus(Word):
@@ -63,7 +63,8 @@ class CallConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
 class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):
     """Where the call stands.
 
-    attempt counts starts, from 1; 0 means never started. kind says more about `failed` and `denied`. child is the
+    attempt counts starts, from 1; 0 means never started; started_at is the first one. result is the seq of the entry that
+    finished the call. kind says more about `failed` and `denied`. child is the
     conversation that a delegation runs in, granted what it
     costs of the children budget: itself and what it may start. finish marks a result that may end the turn.
     """
@@ -75,4 +76,6 @@ class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):
     kind: Name | None = None
     child: ConversationId | None = None
     granted: int = 0
+    started_at: Micros | None = None
+    result: int = 0
     finish: bool = False

@@ -1,7 +1,9 @@
-"""Reads a YAML file within bounds, and remembers where each key stands, for errors that name line and column."""
+"""Reads YAML and TOML files within bounds, and remembers where each key stands, for errors with line and column."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,6 +74,35 @@ def read_yaml(path: Path) -> Source:
     except yaml.YAMLError as error:
         raise ConfigurationError(_said(path, error)) from error
     return Source(path, value, reader.places)
+
+
+def read_toml(path: Path) -> Source:
+    """A TOML file. Raises ConfigurationError naming file, line and column."""
+    text = read_text(path)
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r" \(at line (\d+), column (\d+)\)", str(error))
+        if found is None:
+            raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{path}:{found[1]}:{found[2]}: {str(error)[: found.start()]}") from error
+    except RecursionError as error:
+        raise ConfigurationError(f"{path}: nested too deeply") from error
+    return Source(path, value, _toml_places(text))
+
+
+def _toml_places(text: str) -> dict[Keys, Place]:
+    """Of the keys that stand plainly at the beginning of a line, as nearly all do; the parser tells no places."""
+    places: dict[Keys, Place] = {}
+    table: Keys = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        if header := re.match(r"\s*\[([\w.-]+)\]", line):
+            table = tuple(header[1].split("."))
+            for end in range(len(table)):
+                places.setdefault(table[: end + 1], Place(number, header.start(1) + 1))
+        elif key := re.match(r"\s*([\w-]+)\s*=", line):
+            places.setdefault((*table, key[1]), Place(number, key.start(1) + 1))
+    return places
 
 
 def _check_depth(path: Path, text: str) -> None:

@@ -32,7 +32,7 @@ async def ask_hooks(services: Services, effect: AskHook, running: Running) -> It
             if not running.was_cancelled():
                 raise
             return _denied(effect, hook.name, "the hook was interrupted")
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return _denied(effect, hook.name, f"hook {hook.name} raised {type(error).__name__}")
         if said is None:
             continue

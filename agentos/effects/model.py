@@ -39,7 +39,7 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
             return _failed(effect, "timeout", f"no whole reply within {limit:g} s", "".join(text))
         cut = ModelReply(text="".join(text), finish=Finish.CANCELLED)
         return ModelReport(turn=effect.turn, base_seq=effect.base_seq, reply=cut)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return _failed(effect, "adapter", f"{type(error).__name__}: {error}", "".join(text))
     if not reply.text and not reply.calls and reply.finish in (Finish.STOP, Finish.TOOL_USE):
         reply = ModelReply(finish=Finish.EMPTY, usage=reply.usage, thinking=reply.thinking)

@@ -147,6 +147,11 @@ class Runner:
         self._count += 1
         running.task = self._loop.create_task(self._to_report(effect, running))
 
+    def stop(self, log: LogId) -> None:
+        """Cancels everything that runs for a log."""
+        for running in list(self._running.get(log, ())):
+            running.cancel("stopped")
+
     def _stop(self, effect: StopTurn) -> None:
         for running in self._running.get(effect.log, ()):
             if getattr(running.effect, "turn", 0) == effect.turn:
@@ -194,6 +199,5 @@ class Runner:
         return True
 
     def cancel_all(self) -> None:
-        for effects in list(self._running.values()):
-            for running in list(effects):
-                running.cancel("stopped")
+        for log in list(self._running):
+            self.stop(log)

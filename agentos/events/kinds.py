@@ -221,13 +221,35 @@ class TurnFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     writer: ClassVar[str] = "settle"
 
 
-class ConversationControlled(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """The conversation was paused, unpaused or closed."""
+class ConversationPaused(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The conversation begins no other turn until it is unpaused; an open one goes on to its end."""
 
-    kind: ClassVar[str] = "conversation.controlled"
+    kind: ClassVar[str] = "conversation.paused"
     fed: ClassVar[bool] = True
     writer: ClassVar[str] = "admit"
-    control: Control
+
+
+class ConversationUnpaused(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """Inputs that wait are taken again."""
+
+    kind: ClassVar[str] = "conversation.unpaused"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit"
+
+
+class ConversationClosed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The conversation takes no more inputs; its history stays."""
+
+    kind: ClassVar[str] = "conversation.closed"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit"
+
+
+CONTROLS: dict[Control, type[EntryData]] = {
+    Control.PAUSE: ConversationPaused,
+    Control.UNPAUSE: ConversationUnpaused,
+    Control.CLOSE: ConversationClosed,
+}
 
 
 class ChildLate(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -285,7 +307,9 @@ KINDS: dict[str, type[EntryData]] = {
         WakeFired,
         TurnResumed,
         TurnFinished,
-        ConversationControlled,
+        ConversationPaused,
+        ConversationUnpaused,
+        ConversationClosed,
         ChildLate,
         Snapshot,
         AgentInstalled,

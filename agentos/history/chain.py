@@ -25,12 +25,15 @@ class Chain:
     """Takes the entries of one log in order.
 
     An edit is one difference: after an entry whose head and digest do not belong together, what the next one builds on
-    tells which of the two was edited, and the chain goes on from there.
+    tells which of the two was edited, and the chain goes on from there. messages collects role, turn and call of each
+    entry that is one; gaps tells whether entries are missing.
     """
 
     def __init__(self, seq: int, digest: bytes, finder: Finder) -> None:
         self.seq, self.digest = seq, digest
         self.entries = self.payloads = 0
+        self.messages: dict[int, tuple[str, int, int]] = {}
+        self.gaps = False
         self._finder = finder
         self._unit = 0
         self._computed: bytes | None = None
@@ -59,6 +62,7 @@ class Chain:
             self._finder.differ(0, "logs", "digest", digest, self.digest)
 
     def _missing(self, first: int, last: int) -> None:
+        self.gaps = True
         for seq in range(first, min(last, first + 9) + 1):
             self._finder.differ(seq, "entries", "row", None, "an entry")
         if last > first + 9:
@@ -100,8 +104,13 @@ class Chain:
         if row is not None and row != (decoded.turn, decoded.call, decoded.at):
             self._check_columns(stored, ("turn", "call", "at"), row, decoded)
         if decoded.unit not in (self._unit, stored.seq) and self._unit:
-            self._finder.differ(stored.seq, "entries", "head", f"in unit {decoded.unit}", f"in {self._unit} or a new one")
+            self._finder.differ(
+                stored.seq, "entries", "head", f"in unit {decoded.unit}", f"in {self._unit} or a new one"
+            )
         self._unit = decoded.unit
+        role = MESSAGE_ROLES.get(decoded.kind)
+        if role is not None:
+            self.messages[stored.seq] = (role, decoded.turn, decoded.call)
         if decoded.commitments or stored.payloads:
             self._check_bodies(stored, decoded.commitments)
 

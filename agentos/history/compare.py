@@ -7,15 +7,21 @@ from typing import Any
 
 import msgspec
 
-from agentos.codec import encode_body
+from agentos.codec import encode_body, encode_json
 from agentos.errors import CodecError
 from agentos.events.entry import ERASED, Draft, decode_head, encode_head
+from agentos.events.kinds import JSON_PAYLOADS
 from agentos.persistence.base import StoredEntry
 
 Leaves = dict[str, Any]
 """An entry as plain values by path: `kind`, `data.status`, `changes.3.turn_state.phase`, `private.0.text`."""
 
-ERASED_BODY = "(erased)"
+
+class _ErasedBody(str):
+    """Says itself in a list of leaves, and is no text that anybody wrote."""
+
+
+ERASED_BODY = _ErasedBody("(erased)")
 _NOTHING = object()
 
 
@@ -31,7 +37,7 @@ def entry_leaves(stored: StoredEntry) -> Leaves:
 def draft_leaves(draft: Draft) -> Leaves:
     """A produced draft in the same form, by way of the same bytes."""
     head = decode_head(encode_head(draft, 0, 0, 0, 0, ()))
-    return _leaves(head, [(name, _body(value)) for name, value in draft.private])
+    return _leaves(head, [(name, _body(name, value)) for name, value in draft.private])
 
 
 def is_same(stored: StoredEntry, draft: Draft) -> bool:
@@ -42,7 +48,7 @@ def is_same(stored: StoredEntry, draft: Draft) -> bool:
     if [name for name, _ in draft.private] != [name for name, _ in head.commitments]:
         return False
     bodies = {i: body for i, _, _, body in stored.payloads}
-    return all(bodies.get(i) in (None, _body(value)) for i, (_, value) in enumerate(draft.private))
+    return all(bodies.get(i) in (None, _body(name, value)) for i, (name, value) in enumerate(draft.private))
 
 
 def differing(stored: Leaves, produced: Leaves, ignored: Sequence[str] = ()) -> tuple[Leaves, Leaves]:
@@ -56,8 +62,8 @@ def differing(stored: Leaves, produced: Leaves, ignored: Sequence[str] = ()) -> 
 def _equal(path: str, stored: Leaves, produced: Leaves) -> bool:
     a, b = stored.get(path, _NOTHING), produced.get(path, _NOTHING)
     if path.startswith("private."):
-        return a is not _NOTHING and b is not _NOTHING and (a == b or a == ERASED_BODY)
-    return type(a) is type(b) and a == b
+        return a is not _NOTHING and b is not _NOTHING and (a == b or type(a) is _ErasedBody)
+    return isinstance(a, bool) is isinstance(b, bool) and bool(a == b)
 
 
 def _leaves(head: Any, private: Sequence[tuple[str, str]]) -> Leaves:
@@ -79,10 +85,10 @@ def _flatten(path: str, value: Any, leaves: Leaves) -> None:
         _flatten(f"{path}.{key}", inner, leaves)
 
 
-def _body(value: Any) -> str:
+def _body(name: str, value: Any) -> str:
     if value is ERASED:
         return ERASED_BODY
     try:
-        return encode_body(value)
+        return encode_json(value) if name in JSON_PAYLOADS else encode_body(value)
     except (CodecError, msgspec.EncodeError, RecursionError) as error:
         return f"(a value without a stored form: {error})"

@@ -31,12 +31,12 @@ from agentos.events.intake import (
     Wake,
 )
 from agentos.events.kinds import (
+    CONTROLS,
     ApprovalDecided,
     CallFinished,
     CallProgress,
     CallSource,
     ChildLate,
-    ConversationControlled,
     ConversationStarted,
     HookDecided,
     InputReceived,
@@ -105,7 +105,9 @@ def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
         return None
     private = dict(entry.private)
     arguments = [value for name, value in entry.private if name == "arguments"]
-    calls = tuple(ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True))
+    calls = tuple(
+        ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True)
+    )
     reply = ModelReply(private["text"], calls, data.finish, data.usage, private.get("thinking", ""))
     return ModelReport(
         turn=entry.turn,
@@ -181,6 +183,9 @@ _MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
     TurnCancelling: _cancel,
     WakeFired: lambda entry, data: Wake(reason=data.reason, turn=entry.turn, call=data.call),
     TurnResumed: lambda entry, data: Resume(n=data.n, fork=data.fork),
-    ConversationControlled: lambda entry, data: ControlItem(control=data.control, by=entry.by),
+    **{
+        kind: lambda entry, _data, control=control: ControlItem(control=control, by=entry.by)  # type: ignore[misc]
+        for control, kind in CONTROLS.items()
+    },
     ChildLate: lambda entry, data: _child_ended(entry, data, entry.private[0][1]),
 }

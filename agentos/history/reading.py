@@ -46,9 +46,7 @@ async def stored_units(
 
 def decoded(log: LogId, stored: Sequence[StoredEntry], registry: Registry) -> list[Entry]:
     """The entries of a unit with their bodies. Raises CodecError."""
-    return [
-        decode_entry(log, entry.head, {i: body for i, _, _, body in entry.payloads}, registry) for entry in stored
-    ]
+    return [decode_entry(log, entry.head, {i: body for i, _, _, body in entry.payloads}, registry) for entry in stored]
 
 
 def pinned_by(entries: Sequence[Entry]) -> list[Digest]:

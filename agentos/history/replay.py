@@ -1,8 +1,9 @@
 """Strict replay: decides a log again from what it recorded, and compares unit by unit. No model and no tool is called.
 
-Each unit's intake is rebuilt from its fed entries; slots, contexts and time are answered from the unit. What the systems
-then decide has to be what is stored: kind, turn, call, by, cause, data, changes and private bodies, and at the end of a
-unit the snapshot, if one was taken. Digests and commitments are left to `verify`. An erased body equals anything.
+Each unit's intake is rebuilt from its fed entries; slots, contexts and time are answered from the unit. What the
+systems then decide has to be what is stored: kind, turn, call, by, cause, data, changes and private bodies, and at the
+end of a unit the snapshot, if one was taken. Digests and commitments are left to `verify`. An erased body equals
+anything.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from agentos.ids import Digest, LogId
 class Identical(msgspec.Struct, frozen=True, kw_only=True):
     """All that was decided would be decided again.
 
-    other_rules: digests of the rules, other than the running ones, that turns pinned; what was decided under others need
-    not be decided again. erased counts units that cannot be compared, since a body that they rest on was erased.
+    other_rules: digests of the rules, other than the running ones, that turns pinned; what was decided under others
+    need not be decided again. erased counts units that cannot be compared, since a body that they rest on was erased.
     """
 
     log: LogId

@@ -7,11 +7,10 @@ from typing import Any
 
 from agentos.components import ConversationConfig, ConversationState, TurnConfig, TurnState
 from agentos.events.entry import Entry
-from agentos.events.kinds import MESSAGE_ROLES, Snapshot
 from agentos.history.report import Finder, fingerprint
 from agentos.history.tables import COLUMNS, Row
 from agentos.ids import CONVERSATION, LogId
-from agentos.journal import Times, project
+from agentos.journal import Times, project, touched_by
 from agentos.journal.apply import forget
 from agentos.persistence.rows import SET_ONCE
 from agentos.world import World
@@ -28,16 +27,14 @@ class FoldedRows:
         self._world, self._times = world, Times()
         self._slice = world.load(log)
         self.tables: dict[str, dict[Key, Row]] = {table: {} for table in COLUMNS}
-        self.messages: dict[int, tuple[str, int, int]] = {}
 
     def add(self, entries: Sequence[Entry], *, own: bool = True) -> None:
         """Takes the next unit. One that a fork shares with its parent is folded, but its rows are the parent's."""
-        for entry in entries:
-            if type(entry.data) is not Snapshot:
-                self._world.put(self._slice, entry.changes)
-        projection = project(self._slice.log, entries, entries[0].seq, entries[0].at, self._slice.get, self._times)
-        projection.note(self._times)
-        forget(self._world, self._slice, entries, self._times)
+        touched = touched_by(entries)
+        self._world.put_rows(self._slice, touched)
+        projection = project(self._slice.log, touched, entries[0].at, self._slice.get, self._times)
+        self._times.shown = projection.shown
+        forget(self._world, self._slice, entries)
         if not own:
             return
         if projection.conversation is not None:
@@ -48,10 +45,6 @@ class FoldedRows:
             self._set("calls", call[0], call)
         for component in projection.components:
             self._set("components", component[:2], component)
-        for entry in entries:
-            role = MESSAGE_ROLES.get(entry.data.kind)
-            if role is not None and entry.private:
-                self.messages[entry.seq] = (role, entry.turn, entry.call)
 
     @property
     def config(self) -> ConversationConfig | None:
@@ -94,13 +87,11 @@ def compare_table(table: str, expected: Mapping[Key, Row], stored: Sequence[Row]
         finder.differ(_seq(table, row), table, "row", None, _name(table, row))
 
 
-def compare_messages(
-    expected: Mapping[int, tuple[str, int, int]], stored: Sequence[Row], shared: int, finder: Finder
-) -> None:
+def compare_messages(expected: Mapping[int, tuple[str, int, int]], stored: Sequence[Row], finder: Finder) -> None:
     """Role, turn and call of each message; its text is checked with its commitment, and so is a missing row."""
     for seq, *found in stored:
         wanted = expected.get(seq)
-        if wanted is None or seq <= shared:
+        if wanted is None:
             finder.differ(seq, "messages", "row", found[0], None)
             continue
         for name, value, should_be in zip(("role", "turn", "call"), found, wanted, strict=True):

@@ -32,12 +32,27 @@ _CALLS = (
 _COMPONENTS = (
     "select n, entity, type, body from components where (n, entity, type) > (?, ?, ?) order by n, entity, type limit ?"
 )
+ORPHANED = (
+    "select seq, i, name from payloads where n = ? and not exists"
+    " (select 1 from entries where entries.n = payloads.n and entries.seq = payloads.seq) order by seq, i limit 100"
+)
+"""Payloads of a log whose entry is not there."""
+ORPHANS = {
+    "entries": "select distinct n from entries where n not in (select n from logs) limit 100",
+    "payloads": "select distinct n from payloads where n not in (select n from logs) limit 100",
+    "messages": "select distinct n from messages where n not in (select n from logs) limit 100",
+    "components": "select distinct n from components where n not in (select n from logs) limit 100",
+    "conversations": "select distinct n from conversations where n not in (select n from logs) limit 100",
+    "turns": "select distinct n from turns where n not in (select n from logs) limit 100",
+    "calls": "select distinct n from calls where n not in (select n from logs) limit 100",
+}
+"""The numbers of logs that are not there, but have rows."""
 COLUMNS = {"conversations": CONVERSATION, "turns": TURN, "calls": CALL, "components": ("entity", "type", "body")}
 """The names of the columns after n."""
 
 
 class Cursor:
-    """The rows of one table, asked for by ascending n. after is the key that they begin behind, n the first part of it."""
+    """The rows of one table, asked for by ascending n. after is the key that they begin behind; it begins with n."""
 
     def __init__(self, store: Store, sql: str, after: Row, page: int = PAGE_ROWS) -> None:
         self._store, self._sql, self._after, self._page = store, sql, after, page

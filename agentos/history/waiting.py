@@ -25,11 +25,14 @@ PAGE_BODIES = 100
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the check of one log leaves for the checks across logs. due holds the times that its open turn waits for,
-    by reason."""
+    """What the check of one log leaves for the checks across logs.
+
+    open_turn is 0 when none is open, None when nobody can tell since the log cannot be folded. due holds the times that
+    the open turn waits for, by reason.
+    """
 
     seq: int
-    open_turn: int = 0
+    open_turn: int | None = 0
     due: Mapping[str, int] = {}
 
 
@@ -45,7 +48,7 @@ def times_waited_for(phase: Phase, retry_at: int | None, deadline_at: int | None
 
 async def check_inbox(store: Store, facts: Mapping[str, LogFacts], finder_of: FinderOf) -> None:
     """A taken item has left only its key and the seq of an entry; a waiting one can be read."""
-    async for log, key, kind, salt, body, seq in _pages(store, _INBOX, 0):
+    async for _, log, key, kind, salt, body, seq in _pages(store, _INBOX, 0):
         finder = finder_of(log)
         if seq is None:
             if salt is None or body is None:
@@ -66,10 +69,11 @@ async def check_wakeups(store: Store, facts: Mapping[str, LogFacts], finder_of: 
     found: set[tuple[str, str]] = set()
     for row in await store.wakeups():
         finder = finder_of(row.log)
-        known = facts.get(row.log)
-        if known is None or not known.open_turn or row.turn != known.open_turn:
-            open_turn = known.open_turn if known is not None else 0
-            finder.differ(row.turn, "wakeups", "row", f"a wake-up for turn {row.turn}", _open(open_turn))
+        known = facts.get(row.log, LogFacts(seq=0))
+        if known.open_turn is None:
+            continue
+        if row.turn != known.open_turn:
+            finder.differ(row.turn, "wakeups", "row", f"one for turn {row.turn}", _open(known.open_turn))
             continue
         found.add((row.log, row.reason))
         due_at = known.due.get(row.reason)
@@ -78,7 +82,7 @@ async def check_wakeups(store: Store, facts: Mapping[str, LogFacts], finder_of: 
     for log, known in facts.items():
         for reason, due_at in known.due.items():
             if (log, reason) not in found:
-                finder_of(log).differ(known.open_turn, "wakeups", "row", None, f"{reason} at {due_at}")
+                finder_of(log).differ(known.open_turn or 0, "wakeups", "row", None, f"{reason} at {due_at}")
 
 
 async def check_definitions(store: Store, pinned: Mapping[Digest, tuple[str, int]], finder_of: FinderOf) -> None:
@@ -94,11 +98,11 @@ async def check_definitions(store: Store, pinned: Mapping[Digest, tuple[str, int
 
 
 async def _pages(store: Store, sql: str, after: int | str) -> AsyncIterator[tuple[Any, ...]]:
-    """Rows behind a key, which is their first column; without it when it only counts them."""
+    """Rows behind a key, which is their first column."""
     while True:
         page = (await store.query(sql, (after, PAGE_BODIES))).rows
         for row in page:
-            yield row[1:] if isinstance(after, int) else row
+            yield row
         if len(page) < PAGE_BODIES:
             return
         after = page[-1][0]

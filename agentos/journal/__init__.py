@@ -1,7 +1,7 @@
 """Drafts to units to digests, apply, and the rows that people query."""
 
 from agentos.journal.apply import apply, decode_units, fold, fold_unit
-from agentos.journal.projections import Projection, Times, project
+from agentos.journal.projections import Projection, Times, project, touched_by
 from agentos.journal.seal import Head, Sealed, posted_item, seal, seal_drafts, wakeup_row
 
 __all__ = [
@@ -17,5 +17,6 @@ __all__ = [
     "project",
     "seal",
     "seal_drafts",
+    "touched_by",
     "wakeup_row",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
 from agentos.components import ConversationState
 from agentos.events.entry import Draft, Entry, Registry, decode_entry
 from agentos.events.kinds import Snapshot, TurnFinished, TurnStarted
 from agentos.ids import CONVERSATION, LogId
-from agentos.journal.projections import Times, project
+from agentos.journal.projections import Times, shown_state, touched_by
 from agentos.journal.seal import Sealed
 from agentos.persistence.base import StoredEntry
 from agentos.world import Slice, View, World
@@ -17,39 +18,37 @@ from agentos.world.transcript import advance
 
 def apply(world: World, slice_: Slice, view: View, sealed: Sealed, times: Times) -> None:
     """Takes a stored pass over into the World."""
-    for entity, row in view.over.items():
-        world.put_row(slice_, entity, row)
+    world.put_rows(slice_, view.over)
     slice_.transcript = view.transcript
     if view.overlay:
         slice_.bodies.update(view.overlay)
-    sealed.projection.note(times)
-    forget(world, slice_, sealed.drafts, times)
+    times.shown = sealed.shown
+    forget(world, slice_, sealed.drafts)
 
 
-def forget(world: World, slice_: Slice, drafts: Sequence[Draft], times: Times) -> None:
+def forget(world: World, slice_: Slice, drafts: Sequence[Draft]) -> None:
     """Drops from the World what is settled: the store has it. The last settled turn stays until the next begins."""
     for draft in drafts:
         kind = type(draft.data)
         if kind is TurnStarted:
-            state = slice_.get(CONVERSATION, ConversationState)
-            if state is not None and state.last_turn and state.last_turn != state.open_turn:
-                world.drop(slice_, (state.last_turn,))
+            for entity in [entity for entity in slice_.rows if CONVERSATION < entity < draft.turn]:
+                world.drop(slice_, entity)
         elif kind is TurnFinished:
-            _forget_turn(world, slice_, draft.turn, times)
+            _forget_turn(world, slice_, draft.turn)
 
 
-def _forget_turn(world: World, slice_: Slice, turn: int, times: Times) -> None:
+def _forget_turn(world: World, slice_: Slice, turn: int) -> None:
+    """Its calls, and every body but those of inputs that wait, or of a turn that began in the same unit."""
     state = slice_.get(CONVERSATION, ConversationState)
     assert state is not None
-    keep = {CONVERSATION, turn, state.open_turn}
-    world.drop(slice_, [entity for entity in slice_.rows if entity not in keep and entity < (state.open_turn or 2**63)])
+    newer = state.open_turn or sys.maxsize
+    for entity in [entity for entity in slice_.rows if turn < entity < newer]:
+        world.drop(slice_, entity)
+    if not state.waiting and not state.open_turn:
+        slice_.bodies.clear()
+        return
     waiting = {waiting.seq for waiting in state.waiting}
-    if state.open_turn:
-        waiting |= {seq for seq, _ in slice_.bodies if seq > state.open_turn}
-    slice_.bodies = {key: value for key, value in slice_.bodies.items() if key[0] in waiting}
-    times.started.clear()
-    times.finished.clear()
-    times.results.clear()
+    slice_.bodies = {key: body for key, body in slice_.bodies.items() if key[0] in waiting or key[0] > newer}
 
 
 def fold_unit(world: World, slice_: Slice, entries: Sequence[Entry], times: Times) -> None:
@@ -57,12 +56,12 @@ def fold_unit(world: World, slice_: Slice, entries: Sequence[Entry], times: Time
     for entry in entries:
         for i, (_, value) in enumerate(entry.private):
             slice_.bodies[entry.seq, i] = value
-        if type(entry.data) is Snapshot:
-            continue
-        world.put(slice_, entry.changes)
-        slice_.transcript = advance(slice_.transcript, entry.seq, entry, lambda seq, i: slice_.bodies[seq, i])
-    project(slice_.log, entries, entries[0].seq, entries[0].at, slice_.get, times).note(times)
-    forget(world, slice_, entries, times)
+        if type(entry.data) is not Snapshot:
+            slice_.transcript = advance(slice_.transcript, entry.seq, entry, lambda seq, i: slice_.bodies[seq, i])
+    touched = touched_by(entries)
+    world.put_rows(slice_, touched)
+    times.shown = shown_state(slice_.get)
+    forget(world, slice_, entries)
 
 
 def decode_units(log: LogId, stored: Iterable[StoredEntry], registry: Registry) -> list[list[Entry]]:

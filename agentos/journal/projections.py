@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -22,89 +22,66 @@ from agentos.components import (
     Waiting,
 )
 from agentos.events.entry import Draft, RawComponent
-from agentos.events.kinds import CallFinished, CallStarted, Snapshot, TurnFinished
+from agentos.events.kinds import Snapshot
 from agentos.ids import CONVERSATION, call_id, turn_id
 
 C = TypeVar("C", bound=Component)
 
-IN_ROWS = frozenset({CallConfig, CallState, ConversationConfig, ConversationState, TurnConfig, TurnState})
+IN_ROWS: frozenset[type[Component]] = frozenset({CallConfig, CallState, ConversationConfig, ConversationState, TurnConfig, TurnState})
 """Components that have narrow rows of their own; all others stand in the table `components`."""
 
 
 class Times(msgspec.Struct):
-    """What rows need beside components: when a call started and ended, where its result stands, the state shown last."""
+    """What rows need beside components: the state of the conversation that was shown last."""
 
-    started: dict[int, int] = {}
-    finished: dict[int, int] = {}
-    results: dict[int, int] = {}
     shown: str = ""
 
 
 class Projection(msgspec.Struct, gc=False):
-    """The rows that one unit changes, and what `Times` has to note once it is stored: calls started, calls finished with
-    the seq of their result, and the state that is shown."""
+    """The rows that one unit changes, and the state that it shows."""
 
-    conversation: tuple[Any, ...] | None
-    turns: list[tuple[Any, ...]]
-    calls: list[tuple[Any, ...]]
-    components: list[tuple[str, str, str]]
-    at: int
-    started: list[int]
-    finished: dict[int, int]
     shown: str
-
-    def note(self, times: Times) -> None:
-        for call in self.started:
-            times.started.setdefault(call, self.at)
-        for call, result in self.finished.items():
-            times.finished[call] = self.at
-            times.results[call] = result
-        times.shown = self.shown
+    conversation: tuple[Any, ...] | None = None
+    turns: Sequence[tuple[Any, ...]] = ()
+    calls: Sequence[tuple[Any, ...]] = ()
+    components: Sequence[tuple[str, str, str]] = ()
 
 
 class Find(Protocol):
     def __call__(self, entity: int, type_: type[C], /) -> C | None: ...
 
 
-def project(log: str, drafts: Sequence[Draft], first: int, at: int, find: Find, times: Times) -> Projection:
-    """The rows after these drafts; find sees the components after them, times what was noted before them."""
-    turns: dict[int, int | None] = {}
-    calls: dict[int, None] = {}
-    conversation = False
-    components: list[tuple[str, str, str]] = []
-    started: list[int] = []
-    ended: dict[int, int] = {}
-    for seq, draft in enumerate(drafts, first):
-        kind = type(draft.data)
-        if kind is CallStarted:
-            started.append(draft.call)
-        elif kind is CallFinished:
-            ended[draft.call] = seq
-        elif kind is TurnFinished:
-            turns[draft.turn] = at
-        elif kind is Snapshot:
-            continue
-        for entity, component in draft.changes:
-            type_ = type(component)
-            if type_ is TurnState:
-                continue
-            if type_ is CallState or type_ is CallConfig:
-                calls[entity] = None
-            elif type_ is TurnConfig:
-                turns[entity] = None
-            elif type_ is ConversationState or type_ is ConversationConfig:
-                conversation = True
-            else:
-                components.append(_component_row(log, entity, component, find))
+Touched = Mapping[int, Mapping[type[Component], Any]]
+"""The components that a unit changed, as they are after it, by entity."""
+
+
+def project(log: str, touched: Touched, at: int, find: Find, times: Times) -> Projection:
+    """The rows after a unit at that time; find sees the components after it, times what was noted before it."""
     shown = shown_state(find)
-    projection = Projection(None, [], [], components, at, started, ended, shown)
-    if conversation or shown != times.shown:
+    projection = Projection(shown)
+    for entity, row in touched.items():
+        if CallState in row:
+            projection.calls = (*projection.calls, _call_row(entity, row[CallState], at, find))
+        elif TurnState in row:
+            if TurnConfig in row or row[TurnState].phase is Phase.SETTLED:
+                projection.turns = (*projection.turns, _turn_row(entity, row[TurnState], at, find))
+        elif ConversationState in row:
+            projection.conversation = _conversation_row(log, shown, at, find)
+        if not IN_ROWS.issuperset(row):
+            projection.components = (*projection.components, *_component_rows(log, entity, row, find))
+    if shown != times.shown and projection.conversation is None:
         projection.conversation = _conversation_row(log, shown, at, find)
-    if turns:
-        projection.turns = [_turn_row(turn, finished, find) for turn, finished in turns.items()]
-    if calls:
-        projection.calls = [_call_row(call, find, times, projection) for call in calls]
     return projection
+
+
+def touched_by(drafts: Iterable[Draft]) -> dict[int, dict[type[Component], Any]]:
+    """What a unit changed, from its entries."""
+    touched: dict[int, dict[type[Component], Any]] = {}
+    for draft in drafts:
+        if type(draft.data) is not Snapshot:
+            for entity, component in draft.changes:
+                touched.setdefault(entity, {})[type(component)] = component
+    return touched
 
 
 def shown_state(find: Find) -> str:
@@ -162,28 +139,29 @@ def _conversation_row(log: str, shown: str, at: int, find: Find) -> tuple[Any, .
     )
 
 
-def _turn_row(turn: int, finished_at: int | None, find: Find) -> tuple[Any, ...]:
-    config, state = find(turn, TurnConfig), find(turn, TurnState)
-    assert config is not None and state is not None
-    ended = finished_at is not None
+def _turn_row(turn: int, state: TurnState, at: int, find: Find) -> tuple[Any, ...]:
+    config = find(turn, TurnConfig)
+    assert config is not None
+    if state.phase is not Phase.SETTLED:
+        return (turn, "open", None, None, 0, 0, 0, 0, config.started_at, None)
+    assert state.outcome is not None
     return (
         turn,
-        "settled" if ended else "open",
-        state.outcome._value_ if state.outcome is not None and ended else None,
-        state.outcome_name if ended else None,
-        state.step_index if ended else 0,
-        state.calls_made if ended else 0,
-        state.input_tokens if ended else 0,
-        state.output_tokens if ended else 0,
+        "settled",
+        state.outcome._value_,
+        state.outcome_name,
+        state.step_index,
+        state.calls_made,
+        state.input_tokens,
+        state.output_tokens,
         config.started_at,
-        finished_at,
+        at,
     )
 
 
-def _call_row(call: int, find: Find, times: Times, projection: Projection) -> tuple[Any, ...]:
-    config, state = find(call, CallConfig), find(call, CallState)
-    assert config is not None and state is not None
-    result = projection.finished.get(call)
+def _call_row(call: int, state: CallState, at: int, find: Find) -> tuple[Any, ...]:
+    config = find(call, CallConfig)
+    assert config is not None
     return (
         call,
         config.turn,
@@ -196,21 +174,27 @@ def _call_row(call: int, find: Find, times: Times, projection: Projection) -> tu
         state.kind,
         state.attempt,
         state.child,
-        times.started.get(call) or (projection.at if call in projection.started else None),
-        projection.at if result is not None else times.finished.get(call),
-        config.arguments.seq,
-        config.arguments.i,
-        result if result is not None else times.results.get(call),
+        state.started_at,
+        at if state.result else None,
+        config.arguments[0],
+        config.arguments[1],
+        state.result or None,
     )
 
 
-def _component_row(log: str, entity: int, component: Component, find: Find) -> tuple[str, str, str]:
-    name = component.name if isinstance(component, RawComponent) else component.component
+def _component_rows(
+    log: str, entity: int, row: Mapping[type[Component], Any], find: Find
+) -> list[tuple[str, str, str]]:
     if entity == CONVERSATION:
         id_ = log
     elif find(entity, CallConfig) is not None:
         id_ = call_id(log, entity)
     else:
         id_ = turn_id(log, entity)
-    body = component.value if isinstance(component, RawComponent) else encode_struct(component)
-    return id_, name, bytes(body).decode()
+    rows = []
+    for type_, component in row.items():
+        if type_ is RawComponent:
+            rows.append((id_, str(component.name), bytes(component.value).decode()))
+        elif type_ not in IN_ROWS:
+            rows.append((id_, type_.component, encode_struct(component).decode()))
+    return rows

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import TypeVar
 
 import msgspec
 
-from agentos import codec
+from agentos.codec import encode_body, encode_json
 from agentos.components import Component
-from agentos.events.entry import Draft, commitment, encode_head, next_digest
+from agentos.events.entry import Draft, encode_head
 from agentos.events.intake import POST_KIND, ChildEnded, Item
 from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot
 from agentos.ids import CONVERSATION, Micros, Name, SaltSource
-from agentos.journal.projections import Projection, Times, project
+from agentos.journal.projections import Times, project
 from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, PayloadRow, Unit, WakeupRow
 from agentos.world import Alarm, Post, View
 
@@ -35,22 +36,22 @@ class Sealed(msgspec.Struct, gc=False):
     drafts: Sequence[Draft]
     first: int
     at: Micros
-    projection: Projection
+    shown: str
 
 
 def seal(view: View, head: Head, writer: int, times: Times, salts: SaltSource, snapshot_entries: int) -> Sealed:
     """The unit of a pass. Nothing that it is made from is changed, but for a snapshot that is due and joins the view."""
     if view.next - 1 - head.snapshot > snapshot_entries:
         view.add_snapshot(snapshot_of(view))
-    projection = project(view.log, view.drafts, view.first, view.now, view.find, times)
     unit = seal_drafts(view.drafts, head, view.first, view.now, writer, salts)
+    projection = project(view.log, view.over, view.now, view.find, times)
     unit.conversation, unit.turns, unit.calls = projection.conversation, projection.turns, projection.calls
     unit.components = projection.components
     if view.posts:
         unit.posts = [_inbox_row(post, unit.digest, salts) for post in view.posts]
     if view.alarms:
         unit.wakeups = [wakeup_row(view.log, alarm) for alarm in view.alarms]
-    return Sealed(unit, view.drafts, view.first, view.now, projection)
+    return Sealed(unit, view.drafts, view.first, view.now, projection.shown)
 
 
 def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer: int, salts: SaltSource) -> Unit:
@@ -59,13 +60,13 @@ def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer
     payloads: list[PayloadRow] = []
     messages: list[MessageRow] = []
     row = head.row
-    digest = row.digest
-    seq = first
+    digest, seq = row.digest, first
     for draft in drafts:
+        kind = draft.data.kind
         commitments = _commit(draft, seq, payloads, messages, salts) if draft.private else ()
         encoded = encode_head(draft, seq, first, at, writer, commitments)
-        digest = next_digest(digest, encoded)
-        entries.append((seq, first, draft.data.kind, draft.turn, draft.call, at, encoded.decode(), digest))
+        digest = sha256(digest + encoded).digest()
+        entries.append((seq, first, kind, draft.turn, draft.call, at, encoded.decode(), digest))
         seq += 1
     return Unit(
         log=row.id,
@@ -89,8 +90,8 @@ def _commit(
     commitments = []
     i = 0
     for name, value in draft.private:
-        salt, body = salts.salt(), codec.encode_json(value) if name in JSON_PAYLOADS else codec.encode_body(value)
-        commitments.append((name, commitment(salt, body)))
+        salt, body = salts.salt(), encode_json(value) if name in JSON_PAYLOADS else encode_body(value)
+        commitments.append((name, sha256(salt + body.encode()).digest()))
         if i == 0 and role is not None:
             messages.append((seq, role, draft.turn, draft.call, salt, body))
         else:
@@ -126,7 +127,7 @@ def _inbox_row(post: Post, digest: bytes, salts: SaltSource) -> InboxRow:
         key=post.key,
         kind=POST_KIND[type(item)],
         salt=salts.salt(),
-        body=codec.encode_body(msgspec.to_builtins(item)),
+        body=encode_body(msgspec.to_builtins(item)),
     )
 
 

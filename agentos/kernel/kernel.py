@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import uuid
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +32,7 @@ from agentos.errors import (
     ConversationClosed,
     InputRefused,
     KernelClosed,
+    StoreUnavailable,
     UnknownConversation,
 )
 from agentos.events.effects import Effect
@@ -41,6 +43,7 @@ from agentos.events.kinds import (
     AgentRemoved,
     ApprovalRequested,
     EntryData,
+    InputReceived,
 )
 from agentos.ids import (
     CONVERSATION,
@@ -74,7 +77,6 @@ from agentos.kernel.watch import Watched, Watchers, follow
 from agentos.models.base import ModelClient
 from agentos.persistence import open_store
 from agentos.persistence.base import LogRow, Rows, Store
-from agentos.persistence.base import Verdict as UnitVerdict
 from agentos.ports import Approval, ApprovalRequest, Hook
 from agentos.resources import Scope, Slots
 from agentos.resources.scope import Level
@@ -126,7 +128,7 @@ class Kernel:
             self.catalog,
             self.ticker,
             self.registry,
-            self.runner.busy,
+            self.runner,
             self.settings.live_conversations_max,
         )
         self._ticket = 0
@@ -260,7 +262,7 @@ class Kernel:
         id_ = ConversationId(
             hashed_id(Kind.CONVERSATION, agent, key) if key is not None else self._ids.new(Kind.CONVERSATION)
         )
-        if key is not None and (LogId(id_) in self.ticker.loaded or await self.store.log(id_) is not None):
+        if key is not None and await self._has_begun(LogId(id_)):
             return Conversation(self, id_)
         item = Start(
             agent=agent_id(slug),
@@ -270,11 +272,18 @@ class Kernel:
             key=Name(key) if key is not None else None,
         )
         loaded = self.logs.begin(LogId(id_), item)
+        loaded.begun = asyncio.get_running_loop().create_future()
         self.ticker.feed(loaded, item)
-        while loaded.head.new:
-            await self.ticker.wait_quiet()
+        await asyncio.shield(loaded.begun)
         self.logs.evict()
         return Conversation(self, id_)
+
+    async def _has_begun(self, log: LogId) -> bool:
+        """Whether the conversation is stored; one that is just being begun is waited for."""
+        loaded = self.ticker.loaded.get(log)
+        if loaded is not None and loaded.begun is not None:
+            await asyncio.shield(loaded.begun)
+        return loaded is not None or await self.store.log(log) is not None
 
     async def get(self, id_: str) -> Conversation:
         """The handle of a stored conversation. Raises UnknownConversation."""
@@ -291,9 +300,9 @@ class Kernel:
         sql = "select id from conversations where state = coalesce(?, state) order by started_at, id"
         return [ConversationId(row[0]) for row in (await self.query(sql, (state,))).rows]
 
-    async def history(self, id_: str, after_seq: int = 0) -> list[Entry]:
+    async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
         """Stored entries of a conversation with their bodies."""
-        stored = await self.store.entries(id_, after_seq)
+        stored = await self.store.entries(id_, after_seq, upto)
         return [entry for unit in decode_units(LogId(id_), stored, self.registry) for entry in unit]
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
@@ -310,12 +319,14 @@ class Kernel:
     async def send(self, id_: str, text: str, *, key: str | None = None, ephemeral: bool = False) -> int:
         self._check_input(text)
         if key is not None:
-            return await self._send_by_inbox(LogId(id_), f"input:{key}", Input(text=text, ephemeral=ephemeral))
+            keyed = Input(text=text, ephemeral=ephemeral, key=name_of(key))
+            return await self._send_by_inbox(LogId(id_), f"input:{key}", keyed)
         try:
             loaded = await self._accepting(id_)
         except Foreign:
-            item = Input(text=text, ephemeral=ephemeral)
-            return await self._send_by_inbox(LogId(id_), f"input:{uuid.uuid4().hex}", item)
+            name = uuid.uuid4().hex
+            item = Input(text=text, ephemeral=ephemeral, key=Name(name))
+            return await self._send_by_inbox(LogId(id_), f"input:{name}", item)
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._feed_input(loaded, text, ephemeral, Ticket(stored, None))
         return await stored
@@ -342,14 +353,17 @@ class Kernel:
     async def control(self, id_: str, control: Control) -> None:
         await self._command(LogId(id_), f"control:{uuid.uuid4().hex}", ControlItem(control=control))
 
-    async def recover(self) -> list[Conversation]:
+    async def recover(self, only: Collection[str] | None = None) -> list[Conversation]:
         """Takes up what a dead process left: open turns go on, items in the inbox are taken.
 
+        only: ids of the conversations to look at, None for all. A tree of delegations has to be taken up as a whole.
         Returns the conversations with an open turn. Logs that a living process owns are left to it.
         """
         self._check_open()
         resumed = []
         for log in await self.store.open_logs():
+            if only is not None and log not in only:
+                continue
             try:
                 loaded = await self.logs.get(LogId(log))
             except Foreign:
@@ -408,8 +422,8 @@ class Kernel:
                 if type(draft.data) is ApprovalRequested:
                     self._spawn(self._ask_approval(loaded.log, draft.call))
 
-    def lost(self, loaded: Loaded, verdict: UnitVerdict) -> None:
-        self.logs.lost(loaded, verdict)
+    def lost(self, loaded: Loaded) -> None:
+        self.logs.lost(loaded)
 
     # Helpers
 
@@ -456,11 +470,19 @@ class Kernel:
         """By way of the store, which remembers the key; whoever owns the log takes it."""
         await self._command(log, key, item)
         while True:
-            seq = await self.store.inbox_seq(log, key)
-            if seq:
-                return seq
+            end = await self.store.inbox_seq(log, key)
+            if end:
+                return await self._input_in_unit(log, end, item)
             await self.clock.sleep(self.settings.inbox_poll_ms / 1000 / 10)
             self._check_open()
+
+    async def _input_in_unit(self, log: LogId, end: int, item: Input) -> int:
+        """The seq of an input's entry in the unit that took it. Raises ConversationClosed when the unit dropped it."""
+        (last,) = await self.store.entries(log, end - 1, end)
+        for entry in await self.history(log, last.unit - 1, end):
+            if isinstance(entry.data, InputReceived) and entry.data.key == item.key:
+                return entry.seq
+        raise ConversationClosed(log)
 
     async def _command(self, log: LogId, key: str, item: Item) -> None:
         """An item for a log of this kernel, or by the inbox for whoever owns it."""
@@ -530,11 +552,15 @@ class Kernel:
         task.add_done_callback(self._tasks.discard)
 
     async def _poll(self) -> None:
-        """Sees what other processes wrote for us."""
+        """Sees what other processes wrote for us; a store that is out of reach is asked again."""
+        behind = False
         while True:
             await self.clock.sleep(self.settings.inbox_poll_ms / 1000)
-            if self.store.changed():
-                await self.logs.poll()
+            with contextlib.suppress(StoreUnavailable):
+                behind = self.store.changed() or behind
+                if behind:
+                    await self.logs.poll()
+                    behind = False
 
 
 def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> tuple[LogId, str, Answer]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import msgspec
 
 from agentos import codec
-from agentos.components import ConversationState, TurnConfig
+from agentos.components import CallState, CallStatus, ConversationState, TurnConfig, TurnState
+from agentos.effects import Runner
 from agentos.errors import KernelClosed, StoreDamaged, StoreUnavailable, UnknownConversation
 from agentos.events.entry import Registry, seed_digest
 from agentos.events.intake import POST_KIND, POSTED, Delegate, Item, Resume, Start
@@ -17,9 +18,9 @@ from agentos.ids import CONVERSATION, Digest, Kind, LogId
 from agentos.journal import Head, Times, fold
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.loaded import Loaded
-from agentos.kernel.tick import Ticker
-from agentos.persistence.base import InboxRow, LogRow, Store, Verdict
-from agentos.world import Slice, World
+from agentos.kernel.tick import STORE_RETRY_S, Ticker
+from agentos.persistence.base import InboxRow, LogRow, Store, StoredEntry
+from agentos.world import World
 
 
 class Foreign(Exception):
@@ -36,11 +37,11 @@ class Logs:
         catalog: Catalog,
         ticker: Ticker,
         registry: Registry,
-        busy: Callable[[LogId], bool],
+        runner: Runner,
         live_max: int,
     ) -> None:
         self._world, self._store, self._catalog = world, store, catalog
-        self._ticker, self._registry, self._busy, self._live_max = ticker, registry, busy, live_max
+        self._ticker, self._registry, self._runner, self._live_max = ticker, registry, runner, live_max
         self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._fed: set[tuple[str, str]] = set()
@@ -67,18 +68,18 @@ class Logs:
     async def get(self, log: LogId) -> Loaded:
         """The loaded log; loads it, and takes over an open turn of a dead owner.
 
+        It is loaded when the caller goes on: one that was let go in between is loaded again.
         Errors: UnknownConversation; Foreign when a living process owns it.
         """
-        found = self._ticker.loaded.get(log)
-        if found is not None:
-            return found
-        if self.closed:
-            raise KernelClosed
-        task = self._loads.get(log)
-        if task is None:
-            task = self._loads[log] = asyncio.get_running_loop().create_task(self._load(log))
-            task.add_done_callback(lambda _: self._loads.pop(log, None))
-        return await asyncio.shield(task)
+        while (found := self._ticker.loaded.get(log)) is None:
+            if self.closed:
+                raise KernelClosed
+            task = self._loads.get(log)
+            if task is None:
+                task = self._loads[log] = asyncio.get_running_loop().create_task(self._load(log))
+                task.add_done_callback(lambda _: self._loads.pop(log, None))
+            await asyncio.shield(task)
+        return found
 
     def route(self, log: LogId, item: Item, key: str) -> None:
         """An item that was posted to a log with a unit of ours, or read from the inbox."""
@@ -95,16 +96,26 @@ class Logs:
 
     async def _route(self, log: LogId, item: Item, key: str) -> None:
         try:
-            loaded = await self.get(log)
+            loaded = await self._patiently(log)
         except UnknownConversation:
-            if not isinstance(item, Delegate):
+            begun = self._ticker.loaded.get(log)  # by a delegation that was on its way, too
+            if begun is None and not isinstance(item, Delegate):
+                self._fed.discard((log, key))
                 return
-            loaded = self._ticker.loaded.get(log) or self.begin(log, item.start)
-        except (Foreign, KernelClosed, StoreUnavailable):
-            self._fed.discard((log, key))  # its owner, or a later poll, takes it from the inbox
+            loaded = begun or self.begin(log, item.start)
+        except (Foreign, KernelClosed):
+            self._fed.discard((log, key))  # its owner takes it from the inbox
             return
         if not any(known == key for known in loaded.keys.values()):
             self._ticker.feed(loaded, item, key)
+
+    async def _patiently(self, log: LogId) -> Loaded:
+        """The loaded log, however long its store is out of reach."""
+        while True:
+            try:
+                return await self.get(log)
+            except StoreUnavailable:
+                await self._ticker.clock.sleep(STORE_RETRY_S)
 
     async def poll(self) -> None:
         """Takes what other processes put into the inbox for logs of ours."""
@@ -116,24 +127,23 @@ class Logs:
         for row in await self._store.inbox(log):
             self.route(log, item_of(row), row.key)
 
-    def lost(self, loaded: Loaded, verdict: Verdict) -> None:
-        """The store refused our unit: forget what we thought, and read the log again for what is still to do."""
+    def lost(self, loaded: Loaded) -> None:
+        """Another writer has the log: what runs for it is stopped, who waits is told, and posted items are handed on."""
+        log, intake = loaded.log, loaded.intake
+        keyed = {id(item) for item in intake if id(item) in loaded.keys}
+        error = StoreUnavailable(self._store.url, f"another process has taken over {log}; send again")
         self.unload(loaded)
-        if verdict is Verdict.FENCED:
-            self.mine.discard(loaded.log)
-        for item in loaded.intake:
-            key = loaded.keys.get(id(item))
-            if key is None and type(item) in POST_KIND and verdict is Verdict.FENCED:
-                self._background(self._store.post(inbox_row(loaded.log, f"handed:{os.urandom(8).hex()}", item)))
-            elif verdict is Verdict.CONFLICT:
-                self._fed.discard((loaded.log, key or ""))
-                self._background(self._again(loaded.log, item, key))
-
-    async def _again(self, log: LogId, item: Item, key: str | None) -> None:
-        self._ticker.feed(await self.get(log), item, key)
+        self.mine.discard(log)
+        self._runner.stop(log)
+        for item in intake:
+            if not self._ticker.tell(item, error) and type(item) in POST_KIND and id(item) not in keyed:
+                self._background(self._store.post(inbox_row(log, f"handed:{os.urandom(8).hex()}", item)))
+        for waiter in loaded.asks.values():
+            if not waiter.done():
+                waiter.set_exception(error)
 
     def unload(self, loaded: Loaded) -> None:
-        self._ticker.loaded.pop(loaded.log, None)
+        self._ticker.forget(loaded.log)
         self._world.unload(loaded.log)
         for timer in loaded.timers.values():
             timer.cancel()
@@ -149,8 +159,8 @@ class Logs:
             if over <= 0:
                 return
             state = loaded.slice.get(CONVERSATION, ConversationState)
-            idle = not loaded.intake and not loaded.asks and not loaded.alarms and not loaded.head.new
-            if idle and state is not None and not self._busy(loaded.log):
+            idle = not (loaded.intake or loaded.asks or loaded.alarms or loaded.head.new or loaded.flying)
+            if idle and state is not None and not self._runner.busy(loaded.log) and not _waits_for_slot(loaded, state):
                 self.unload(loaded)
                 over -= 1
 
@@ -168,33 +178,40 @@ class Logs:
         await asyncio.gather(*waiting, return_exceptions=True)
 
     async def _load(self, log: LogId) -> Loaded:
+        """Nothing in memory changes before everything is read, so that a store that fails half-way leaves no trace."""
         row = await self._store.log(log)
         if row is None:
             raise UnknownConversation(log)
-        taken_over = row.owner != self._ticker.writer
+        taken_over = row.owner != self._ticker.writer or log not in self.mine
         if taken_over:
             row = await self._store.claim(log)
             if row is None:
                 raise Foreign(log)
-        slice_, times = await self._fold(log, row)
-        loaded = Loaded(slice_, Head(row=row, snapshot=await self._store.last_snapshot(log)), times)
+        stored = await self._read(log, row)
+        snapshot = await self._store.last_snapshot(log)
+        alarms = [row for row in await self._store.wakeups() if row.log == log] if taken_over else []
+        slice_, times = fold(self._world, log, stored, self._registry)
+        loaded = Loaded(slice_, Head(row=row, snapshot=snapshot), times)
+        self._register(loaded)
+        for alarm in alarms:
+            self._ticker.arm(loaded, alarm)
+        state = slice_.get(CONVERSATION, ConversationState)
+        if taken_over and state is not None and (state.open_turn or state.waiting):
+            self._ticker.feed(loaded, Resume())
+        return loaded
+
+    async def _read(self, log: LogId, row: LogRow) -> list[StoredEntry]:
+        """Entries that are sure to fold, with the context of an open turn at hand. Raises StoreDamaged, CodecError."""
+        stored = await self._store.entries(log)
+        if not stored or stored[-1].digest != row.digest or stored[-1].seq != row.seq:
+            raise StoreDamaged(self._store.url, f"the head of {log} is not its last entry")
+        slice_, _ = fold(World(), log, stored, self._registry)
         state = slice_.get(CONVERSATION, ConversationState)
         if state is not None and state.open_turn:
             config = slice_.get(state.open_turn, TurnConfig)
             assert config is not None, "an open turn has a configuration"
             await self._know(config.context)
-        self._register(loaded)
-        if taken_over:
-            await self._take_up(loaded, state)
-        return loaded
-
-    async def _fold(self, log: LogId, row: LogRow) -> tuple[Slice, Times]:
-        stored = await self._store.entries(log)
-        if not stored or stored[-1].digest != row.digest or stored[-1].seq != row.seq:
-            raise StoreDamaged(self._store.url, f"the head of {log} is not its last entry")
-        world = World()
-        fold(world, log, stored, self._registry)  # a fold that fails leaves the real World as it was
-        return fold(self._world, log, stored, self._registry)
+        return stored
 
     async def _know(self, digest: Digest) -> None:
         if self._catalog.knows(digest):
@@ -203,13 +220,6 @@ class Logs:
         if found is None:
             raise StoreDamaged(self._store.url, f"definition {digest} is missing")
         self._catalog.learn(digest, found[1])
-
-    async def _take_up(self, loaded: Loaded, state: ConversationState | None) -> None:
-        for wakeup in await self._store.wakeups():
-            if wakeup.log == loaded.log:
-                self._ticker.arm(loaded, wakeup)
-        if state is not None and (state.open_turn or state.waiting):
-            self._ticker.feed(loaded, Resume())
 
     def _register(self, loaded: Loaded) -> None:
         self._ticker.loaded[loaded.log] = loaded
@@ -222,6 +232,13 @@ class Logs:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _waits_for_slot(loaded: Loaded, state: ConversationState) -> bool:
+    """Whether a call stands in line: the word that its turn has come finds loaded logs alone."""
+    turn = loaded.slice.get(state.open_turn, TurnState) if state.open_turn else None
+    calls = turn.calls if turn is not None else ()
+    return any((c := loaded.slice.get(call, CallState)) is not None and c.status is CallStatus.PROPOSED for call in calls)
 
 
 def item_of(row: InboxRow) -> Item:

@@ -7,15 +7,16 @@ in order of arrival. While an append is under way elsewhere, what arrives waits 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from agentos.clock import Clock
 from agentos.components import CallStatus, TurnConfig
-from agentos.errors import AgentosError, KernelClosed, StoreUnavailable
+from agentos.errors import AgentosError, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
-from agentos.events.intake import Input, Item, Wake, WakeReason
+from agentos.events.intake import Input, Item, Start, Wake, WakeReason
 from agentos.events.kinds import (
     CallDoubted,
     CallFinished,
@@ -35,6 +36,7 @@ from agentos.systems import Schedule, run_pass
 from agentos.world import Oracle, View, World
 
 STORE_RETRY_S = 0.5
+"""How long the kernel waits before it asks a store again that was not there."""
 
 
 class Host(Protocol):
@@ -47,14 +49,23 @@ class Host(Protocol):
     def turn_started(self, context: Digest) -> None: ...
     def turn_finished(self, loaded: Loaded, turn: int) -> None: ...
     def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None: ...
-    def lost(self, loaded: Loaded, verdict: Verdict) -> None: ...
+    def lost(self, loaded: Loaded) -> None: ...
 
 
 class _InFlight:
-    __slots__ = ("batch", "failures", "loaded", "sealed", "view")
+    __slots__ = ("batch", "failures", "loaded", "sealed", "taken", "view")
 
-    def __init__(self, loaded: Loaded, view: View, sealed: Sealed, batch: list[Item], failures: list[Any]) -> None:
-        self.loaded, self.view, self.sealed, self.batch, self.failures = loaded, view, sealed, batch, failures
+    def __init__(
+        self,
+        loaded: Loaded,
+        view: View,
+        sealed: Sealed,
+        batch: list[Item],
+        taken: list[tuple[Item, str]],
+        failures: list[Any],
+    ) -> None:
+        self.loaded, self.view, self.sealed = loaded, view, sealed
+        self.batch, self.taken, self.failures = batch, taken, failures
 
 
 class Ticker:
@@ -72,7 +83,7 @@ class Ticker:
         salts: SaltSource,
     ) -> None:
         self._world, self._store, self._schedule = world, store, schedule
-        self._clock, self._settings, self._oracle, self._host = clock, settings, oracle, host
+        self.clock, self._settings, self._oracle, self._host = clock, settings, oracle, host
         self._salts = salts
         self.writer = 0
         self.loaded: dict[LogId, Loaded] = {}
@@ -87,6 +98,7 @@ class Ticker:
         self._busy = False
         self._ticking = False
         self._quiet: list[asyncio.Future[None]] = []
+        self._finding: set[asyncio.Task[None]] = set()
         self._on: dict[type, Callable[[Loaded, View, int, Draft], None]] = {
             InputReceived: self._input_stored,
             TurnStarted: self._turn_started,
@@ -110,6 +122,9 @@ class Ticker:
         loaded.intake.append(item)
         if key is not None:
             loaded.keys[id(item)] = key
+        if loaded.flying:
+            loaded.again = True
+            return
         self._ready[loaded.log] = loaded
         if self._scheduled or self._busy:
             return
@@ -119,9 +134,17 @@ class Ticker:
             self._schedule_tick()
 
     def wake(self, loaded: Loaded) -> None:
+        if loaded.flying:
+            loaded.again = True
+            return
         self._ready[loaded.log] = loaded
         if not self._scheduled and not self._busy:
             self._schedule_tick()
+
+    def forget(self, log: LogId) -> None:
+        """The log leaves the memory."""
+        self.loaded.pop(log, None)
+        self._ready.pop(log, None)
 
     def administer(self, unit: Unit) -> asyncio.Future[Verdict]:
         """A unit of a log that has no passes; it joins the next tick."""
@@ -144,7 +167,7 @@ class Ticker:
 
     def now(self) -> Micros:
         """Time for a pass: it never goes back within this writer."""
-        now = self._clock.now()
+        now = self.clock.now()
         if now < self._last_at:
             return Micros(self._last_at)
         self._last_at = now
@@ -193,15 +216,17 @@ class Ticker:
         batch, loaded.intake = loaded.intake, []
         view = View(loaded.slice, loaded.head.row.seq, now, batch, self._oracle)
         failures = run_pass(view, self._schedule, self._settings.pass_decisions_max)
-        taken = [key for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
+        taken = [(item, key) for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
         if not view.drafts and not view.posts and not taken:
             loaded.intake = view.intake
+            self._tell_dropped(view)
             self._fail_waiters(loaded, view, failures)
             return None
         sealed = seal(view, loaded.head, self.writer, loaded.times, self._salts, self._settings.snapshot_entries)
-        sealed.unit.taken = taken
+        sealed.unit.taken = [key for _, key in taken]
         self._complete(sealed, view, loaded)
-        return _InFlight(loaded, view, sealed, batch, failures)
+        loaded.flying = True
+        return _InFlight(loaded, view, sealed, batch, taken, failures)
 
     def _complete(self, sealed: Sealed, view: View, loaded: Loaded) -> None:
         """Definitions that this unit is the first to name, and wake-ups that it makes void."""
@@ -211,9 +236,13 @@ class Ticker:
                 row = self._host.definition(view.get(draft.turn, TurnConfig).context)
                 if row is not None:
                     unit.definitions = [*unit.definitions, row]
+        ended = {draft.turn for draft in sealed.drafts if type(draft.data) is TurnFinished}
+        if ended and unit.wakeups:
+            # A turn that began and ended in this unit waits for no time; its rows would stay for ever.
+            unit.wakeups = [row for row in unit.wakeups if row.turn not in ended]
         if not loaded.alarms:
             return
-        if any(type(draft.data) is TurnFinished for draft in sealed.drafts):
+        if ended:
             unit.woken = list(loaded.alarms.values())
             return
         fired = [(item.reason.value, item.turn, item.call) for item in view.taken if type(item) is Wake]
@@ -270,8 +299,10 @@ class Ticker:
         for running, verdict in zip(flight, verdicts, strict=False):
             if verdict is Verdict.STORED:
                 self._stored(running)
+            elif verdict is Verdict.FENCED:
+                self._lost(running)
             else:
-                self._refused(running, verdict)
+                self._find_out(running, 0.0)
         for (_, future), verdict in zip(admin, verdicts[len(flight) :], strict=True):
             if not future.done():
                 future.set_result(verdict)
@@ -280,6 +311,8 @@ class Ticker:
         loaded, view, sealed = running.loaded, running.view, running.sealed
         row, unit = loaded.head.row, sealed.unit
         row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
+        if loaded.begun is not None:
+            loaded.begun = _resolved(loaded.begun)
         if sealed.drafts and type(sealed.drafts[-1].data) is Snapshot:
             loaded.head.snapshot = unit.seq
         if view.intake:
@@ -302,8 +335,18 @@ class Ticker:
         if self.starting:
             for effect in view.effects:
                 self._host.start_effect(effect)
+        if self.tickets:
+            self._tell_dropped(view)
         if running.failures:
             self._fail_waiters(loaded, view, running.failures)
+        self._down(loaded)
+
+    def _down(self, loaded: Loaded) -> None:
+        """Its unit is no longer on its way."""
+        loaded.flying = False
+        if loaded.again:
+            loaded.again = False
+            self._ready[loaded.log] = loaded
 
     def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
         fed = draft.fed
@@ -328,8 +371,7 @@ class Ticker:
         self._host.turn_finished(loaded, draft.turn)
 
     def _call_started(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
-        if draft.call in view.slots:
-            view.slots.remove(draft.call)
+        view.slots = [call for call in view.slots if call != draft.call]
 
     def _call_finished(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
         data = draft.data
@@ -357,15 +399,32 @@ class Ticker:
             if now is not None and key in now.alarms:
                 self.feed(now, Wake(reason=WakeReason(row.reason), turn=row.turn, call=row.call))
 
-        delay_s = max(0.0, (row.due_at - self._clock.now()) / 1e6)
-        loaded.timers[key] = self._clock.call_later(delay_s, fire)
+        delay_s = max(0.0, (row.due_at - self.clock.now()) / 1e6)
+        loaded.timers[key] = self.clock.call_later(delay_s, fire)
 
-    def _refused(self, running: _InFlight, verdict: Verdict) -> None:
-        """Another writer owns the log, or its head is not what we thought: the kernel reads it again."""
+    def _lost(self, running: _InFlight) -> None:
+        """Another writer owns the log: whatever we thought of it is void."""
+        self._give_slots_back(running)
+        running.loaded.intake[:0] = running.batch
+        running.loaded.keys.update({id(item): key for item, key in running.taken})
+        self._down(running.loaded)
+        self._host.lost(running.loaded)
+
+    def _not_stored(self, running: _InFlight) -> None:
+        """As if the pass had not been, but for the senders who were told that it failed."""
+        self._give_slots_back(running)
+        loaded = running.loaded
+        loaded.intake[:0] = running.batch
+        loaded.keys.update({id(item): key for item, key in running.taken})
+        self._down(loaded)
+        if loaded.head.new and not loaded.intake:
+            self._host.lost(loaded)
+        else:
+            self.wake(loaded)
+
+    def _give_slots_back(self, running: _InFlight) -> None:
         for call in running.view.slots:
             self._host.give_slot_back(running.view.log, call)
-        running.loaded.intake[:0] = running.batch
-        self._host.lost(running.loaded, verdict)
 
     def _unavailable(
         self,
@@ -373,19 +432,53 @@ class Ticker:
         flight: list[_InFlight],
         admin: list[tuple[Unit, asyncio.Future[Verdict]]],
     ) -> None:
-        """Nothing was stored: senders are told, everything else waits until the store is back."""
+        """Senders are told; everything else waits until the store is back and says whether the units are there."""
         for running in flight:
-            for call in running.view.slots:
-                self._host.give_slot_back(running.view.log, call)
-            kept = [item for item in running.batch if not self._tell(item, error)]
-            running.loaded.intake[:0] = kept
-            if kept:
-                self._clock.call_later(STORE_RETRY_S, lambda loaded=running.loaded: self.wake(loaded))  # type: ignore[misc]
+            running.batch = [item for item in running.batch if not self.tell(item, error)]
+            self._tell_begun(running, error)
+            self._find_out(running, STORE_RETRY_S)
         for _, future in admin:
             if not future.done():
                 future.set_exception(error)
 
-    def _tell(self, item: Item, error: Exception) -> bool:
+    def _find_out(self, running: _InFlight, delay_s: float) -> None:
+        task = self._loop.create_task(self._look(running, delay_s))
+        self._finding.add(task)
+        task.add_done_callback(self._finding.discard)
+
+    async def _look(self, running: _InFlight, delay_s: float) -> None:
+        """What became of a unit, when the connection was lost at the commit: the head of its log tells."""
+        row, found = None, False
+        while not found:
+            await self.clock.sleep(delay_s)
+            with contextlib.suppress(StoreUnavailable):
+                row, found = await self._store.log(running.loaded.log), True
+            delay_s = STORE_RETRY_S
+        unit = running.sealed.unit
+        if row is None or (row.owner == self.writer and row.digest == unit.previous):
+            self._not_stored(running)
+        elif row.owner == self.writer and row.digest == unit.digest:
+            self._stored(running)
+        else:
+            self._lost(running)
+        self._go_on()
+
+    def _tell_begun(self, running: _InFlight, error: Exception) -> None:
+        """Who waits for the first unit of a new log begins it again, if it is wanted still."""
+        begun = running.loaded.begun
+        if begun is None:
+            return
+        running.batch = [item for item in running.batch if type(item) is not Start]
+        running.loaded.begun = None
+        if not begun.done():
+            begun.set_exception(error)
+
+    def _tell_dropped(self, view: View) -> None:
+        """An input that a pass took and did not store came too late for its conversation."""
+        for item in view.taken:
+            self.tell(item, ConversationClosed(view.log))
+
+    def tell(self, item: Item, error: Exception) -> bool:
         """Whether somebody waits for this item, and now knows that it is not stored."""
         ticket = self.tickets.pop(item.ticket, None) if type(item) is Input and item.ticket else None
         if ticket is None:
@@ -400,7 +493,7 @@ class Ticker:
         cause = failures[0].error.error
         error = cause if isinstance(cause, AgentosError) else failures[0].error
         for item in list(loaded.intake):
-            if self._tell(item, error):
+            if self.tell(item, error):
                 loaded.intake.remove(item)
         for waiter in loaded.asks.values():
             if not waiter.done():
@@ -418,3 +511,10 @@ class Ticker:
                     waiter.set_exception(KernelClosed())
             for timer in loaded.timers.values():
                 timer.cancel()
+        for task in self._finding:
+            task.cancel()
+
+
+def _resolved(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -138,8 +138,11 @@ class SqlReads:
             for seq, unit, kind, head, digest in rows
         }
         first, last = rows[0][0], rows[-1][0]
+        # A value whose entry is gone belongs to nothing; `verify` names it, and must be able to read what is left.
         for seq, role, salt, text in await self._fetch(_MESSAGES, (n, first, last)):
-            found[seq].payloads.append((0, message_payload(role), salt, text))
+            if seq in found:
+                found[seq].payloads.append((0, message_payload(role), salt, text))
         for seq, i, name, salt, body in await self._fetch(_PAYLOADS, (n, first, last)):
-            found[seq].payloads.append((i, name, salt, body))
+            if seq in found:
+                found[seq].payloads.append((i, name, salt, body))
         return list(found.values())

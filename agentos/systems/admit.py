@@ -39,8 +39,8 @@ from agentos.events.intake import (
     WakeReason,
 )
 from agentos.events.kinds import (
+    CONTROLS,
     ChildLate,
-    ConversationControlled,
     ConversationStarted,
     InputReceived,
     TurnCancelling,
@@ -67,8 +67,9 @@ def admit(view: View, _conversation: int) -> Decision:
 
 
 def _begin_turn(view: View) -> Decision:
+    """A closed conversation takes no more inputs, but those that it has taken are still answered."""
     state = view.conversation
-    if state is None or not state.waiting or view.turn or state.status is not ConversationStatus.OPEN:
+    if state is None or not state.waiting or view.turn or state.status is ConversationStatus.PAUSED:
         return NOTHING
     config = view.get(CONVERSATION, ConversationConfig)
     digest, context = view.context(config.agent, config.depth)
@@ -223,7 +224,7 @@ def _control(view: View, item: ControlItem) -> Decision:
     return Decision(
         (
             Draft(
-                data=ConversationControlled(control=item.control),
+                data=CONTROLS[item.control](),
                 changes=((CONVERSATION, replace(state, status=status)),),
                 fed=item,
                 by=item.by,

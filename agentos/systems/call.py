@@ -77,7 +77,13 @@ def _start_calls(view: View, state: TurnState) -> Decision:
 def start_call(view: View, call_: int, config: CallConfig, state: CallState) -> tuple[Draft, RunCall]:
     """The entry that must be stored before the tool sees the call, and the effect that runs it."""
     attempt = state.attempt + 1
-    after = replace(state, status=CallStatus.STARTED, attempt=attempt, waiting=None)
+    after = replace(
+        state,
+        status=CallStatus.STARTED,
+        attempt=attempt,
+        waiting=None,
+        started_at=state.started_at or view.now,
+    )
     draft = Draft(data=CallStarted(), turn=view.turn, call=call_, changes=((call_, after),))
     return draft, RunCall(view.log, view.turn, call_, attempt, config.tool, config.arguments)
 
@@ -97,7 +103,14 @@ def _delegate(view: View, state: TurnState, call_: int, config: CallConfig, call
     id_ = call_id(view.log, call_)
     parts = (view.log, str(config.subagent)) if tool is not None and tool.reuse else (id_,)
     child = ConversationId(hashed_id(Kind.CONVERSATION, *parts))
-    after = replace(call_state, status=CallStatus.STARTED, attempt=call_state.attempt + 1, child=child, granted=granted)
+    after = replace(
+        call_state,
+        status=CallStatus.STARTED,
+        attempt=call_state.attempt + 1,
+        child=child,
+        granted=granted,
+        started_at=view.now,
+    )
     changes: tuple[Change, ...] = (
         (call_, after),
         (CONVERSATION, replace(counters, children_used=counters.children_used + granted)),

@@ -106,23 +106,21 @@ def run_pass(view: View, schedule: Schedule, decisions_max: int) -> list[PassFai
     failures: list[PassFailure] = []
     silenced: set[Name] = set()
     asked, intake = schedule.asked, view.intake
-    left = decisions_max
-    candidates = iter(asked[view.phase][1 if intake else 0])
-    while (candidate := next(candidates, None)) is not None:
-        if silenced and candidate.name in silenced:
-            continue
-        try:
-            decision = candidate.decide(view, view.turn if candidate.over is TurnState else CONVERSATION)
-            if decision is NOTHING:
+    for _ in range(decisions_max):
+        for candidate in asked[view.phase][1 if intake else 0]:
+            if silenced and candidate.name in silenced:
                 continue
-            view.add(decision)
-        except Exception as error:
-            _fail(view, candidate.name, error, failures, silenced)
-        left -= 1
-        if not left:
-            _fail(view, Name("pass"), RuntimeError(f"over pass_decisions_max ({decisions_max})"), failures, silenced)
+            try:
+                decision = candidate.decide(view, view.turn if candidate.over is TurnState else CONVERSATION)
+                if decision is NOTHING:
+                    continue
+                view.add(decision)
+            except Exception as error:
+                _fail(view, candidate.name, error, failures, silenced)
             break
-        candidates = iter(asked[view.phase][1 if intake else 0])
+        else:
+            return failures
+    _fail(view, Name("pass"), RuntimeError(f"over pass_decisions_max ({decisions_max})"), failures, silenced)
     return failures
 
 

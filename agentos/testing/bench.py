@@ -14,12 +14,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import json
 import sqlite3
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +37,8 @@ CALL = ModelReply(calls=(ToolCall("note", {"text": "hello world"}),), usage=Usag
 DONE = ModelReply(text="done", usage=Usage(20, 5))
 BOUNDS = {"memory": 20.0, "durable": 6.0, "fan-out": 4.0, "flat cpu": 1.2, "flat bytes": 1.2}
 
-Keep = Callable[[str, object], Awaitable[None] | None]
+Keep = Callable[[int, str, object], Awaitable[None] | None]
+"""Told the place of a step in its conversation, the role and what was said; may have it wait."""
 Bench = Callable[[Path], Coroutine[Any, Any, dict[str, tuple[float, float]]]]
 """Measures in a folder; gives for each figure ours and the bare one, in the same unit."""
 
@@ -63,7 +66,7 @@ async def bare_turn(messages: list[tuple[str, object]], keep: Keep) -> None:
 
     async def add(role: str, value: object) -> None:
         messages.append((role, value))
-        waiting = keep(role, value)
+        waiting = keep(len(messages), role, value)
         if waiting is not None:
             await waiting
 
@@ -82,7 +85,7 @@ async def memory(_folder: Path, turns: int = 600) -> dict[str, tuple[float, floa
         for _ in range(turns // 10):
             messages: list[tuple[str, object]] = []
             for _ in range(10):
-                await bare_turn(messages, lambda _role, _value: None)
+                await bare_turn(messages, lambda *_step: None)
 
     bare_us = await _cpu_us(bare, turns * 5, repeat=5)
     async with agentos.kernel.open("memory:") as kernel:
@@ -94,12 +97,13 @@ async def memory(_folder: Path, turns: int = 600) -> dict[str, tuple[float, floa
 async def durable(folder: Path, turns: int = 300) -> dict[str, tuple[float, float]]:
     database = _bare_database(folder / "bare.db")
 
-    def keep(role: str, value: object) -> None:
-        database.execute("insert into steps (role, value) values (?, ?)", (role, str(value)))
-
     async def bare() -> None:
-        for _ in range(turns // 10):
+        for conversation in range(turns // 10):
             messages: list[tuple[str, object]] = []
+
+            def keep(seq: int, role: str, value: object, conversation: int = conversation) -> None:
+                database.execute(_INSERT, _row(conversation, seq, role, value))
+
             for _ in range(10):
                 await bare_turn(messages, keep)
 
@@ -176,41 +180,53 @@ async def _three_turns_each(conversations: Sequence[Conversation]) -> None:
 async def _bare_fan_out(database: sqlite3.Connection, conversations: int) -> None:
     """Steps of all conversations that are ready at once share one commit, and each waits for it."""
     loop = asyncio.get_running_loop()
-    batch: list[tuple[str, str]] = []
+    batch: list[tuple[int, int, str, str, int]] = []
     waiting: list[asyncio.Future[None]] = []
 
     def commit() -> None:
         database.execute("begin immediate")
-        database.executemany("insert into steps (role, value) values (?, ?)", batch)
+        database.executemany(_INSERT, batch)
         database.execute("commit")
         batch.clear()
         for future in waiting:
             future.set_result(None)
         waiting.clear()
 
-    def keep(role: str, value: object) -> asyncio.Future[None]:
+    def keep(conversation: int, seq: int, role: str, value: object) -> asyncio.Future[None]:
         if not batch:
             loop.call_soon(commit)
-        batch.append((role, str(value)))
+        batch.append(_row(conversation, seq, role, value))
         future: asyncio.Future[None] = loop.create_future()
         waiting.append(future)
         return future
 
-    async def three() -> None:
+    async def three(conversation: int) -> None:
         messages: list[tuple[str, object]] = []
         for _ in range(3):
-            await bare_turn(messages, keep)
+            await bare_turn(messages, partial(keep, conversation))
 
-    await asyncio.gather(*(three() for _ in range(conversations)))
+    await asyncio.gather(*(three(conversation) for conversation in range(conversations)))
 
 
 def _bare_database(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None)
     database.executescript(
         "pragma journal_mode=wal; pragma synchronous=normal; pragma wal_autocheckpoint=0;"
-        "create table steps (seq integer primary key, role text, value text);"
+        "create table steps (conversation int, seq int, role text, body text, at int, primary key (conversation, seq));"
     )
     return database
+
+
+_INSERT = "insert into steps (conversation, seq, role, body, at) values (?, ?, ?, ?, ?)"
+
+
+def _row(conversation: int, seq: int, role: str, value: object) -> tuple[int, int, str, str, int]:
+    """A step as any such program would keep it: found by conversation and place, with its content as JSON."""
+    if isinstance(value, ModelReply):
+        content: object = {"text": value.text, "calls": [{"name": c.name, "arguments": c.arguments} for c in value.calls]}
+    else:
+        content = value
+    return conversation, seq, role, json.dumps(content), time.time_ns()
 
 
 async def _cpu_us(work: Callable[[], Coroutine[Any, Any, None]], turns: int, repeat: int = 1) -> float:
@@ -239,7 +255,7 @@ _BENCHES: dict[str, Bench] = {"memory": memory, "durable": durable, "fan-out": f
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="agentos.testing.bench", description=__doc__.splitlines()[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(prog="agentos.testing.bench", description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("names", nargs="*", choices=[*_BENCHES, []], help="all when none is named")
     options = parser.parse_args(argv)

@@ -49,9 +49,10 @@ class Clients:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wishes = 0
 
-    def __len__(self) -> int:
-        """How many still wait for an answer."""
-        return len(self._tasks)
+    @property
+    def waiting(self) -> list[str]:
+        """What clients wait for an answer to."""
+        return sorted(task.get_name() for task in self._tasks)
 
     def wish(self, kernel: Kernel) -> None:
         """One client begins to do one thing."""
@@ -70,7 +71,7 @@ class Clients:
             case "send_keyed":
                 self.do(name, lambda: self._send(kernel, id_, "the same again", "same"))
             case "ask":
-                self.do(name, lambda: self._ask(kernel, id_, text))
+                self.do(name, lambda: self._ask(kernel, id_, text), f"ask {id_} {text!r}")
             case "interrupt":
                 self.do(name, lambda: kernel.interrupt(id_))
             case "answer":
@@ -79,9 +80,9 @@ class Clients:
                 control = random.choice(_CONTROLS)
                 self.do(control.value, lambda: kernel.control(id_, control))
 
-    def do(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
+    def do(self, name: str, work: Callable[[], Awaitable[Any]], what: str = "") -> None:
         """At the same time as all others."""
-        task = asyncio.get_running_loop().create_task(self._until_told(name, work))
+        task = asyncio.get_running_loop().create_task(self._until_told(name, work), name=what or name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from agentos.ids import Kind, LogId, hashed_id
-from agentos.persistence.base import EntryRow, LogRow, MessageRow, Store, Unit, Verdict
+from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, Store, Unit, Verdict, WakeupRow
 
 AT = 1_796_031_974_123_456
 """When the entry at seq 0 would have been; each is one second after the one before."""
@@ -79,6 +79,16 @@ class LogUnits:
         head = f'{{"at":{at},"kind":"{kind}","seq":{self.seq},"unit":{unit},"writer":{self.owner}}}'
         self.digest = hashlib.sha256(self.digest + head.encode()).digest()
         return self.seq, unit, kind, 0, 0, at, head, self.digest
+
+
+def post_of(log: str, key: str, body: str = "{}") -> InboxRow:
+    """Something for the inbox of a log."""
+    return InboxRow(log=log, key=key, kind="input", salt=SALT, body=body)
+
+
+def wakeup_of(log: str, reason: str, due_at: int) -> WakeupRow:
+    """A time that turn 1 of a log waits for."""
+    return WakeupRow(log=log, reason=reason, turn=1, call=0, due_at=due_at)
 
 
 @asynccontextmanager

@@ -44,7 +44,9 @@ class QueryContract:
             counts = []
             for _ in range(3):
                 await append(store, log.unit(conversation=log.conversation(open_turn=log.seq + 1)))
-                counts.append((await store.query("select seq from logs union all select open_turn from conversations")).rows)
+                counts.append(
+                    (await store.query("select seq from logs union all select open_turn from conversations")).rows
+                )
             row = await store.claim(log.id)
             assert row is not None
             await append(store, log.owned(row).unit())
@@ -57,7 +59,8 @@ class QueryContract:
             log = LogUnits("a", writer)
             await append(store, _turn_with_a_call(log))
             events = await store.query(
-                "select seq, kind, turn_id, call_id, at, at_us from events where conversation = ? order by seq", (log.id,)
+                "select seq, kind, turn_id, call_id, at, at_us from events where conversation = ? order by seq",
+                (log.id,),
             )
             calls = await store.query("select * from tool_calls where conversation = ?", (log.id,))
             turns = await store.query("select id, outcome, started_at, ms from conversation_turns")

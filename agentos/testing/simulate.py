@@ -115,10 +115,10 @@ class Simulation:
         self.plan.quiet = True
         self.clients.do("recover", kernel.recover)
         for _ in range(SETTLE_ROUNDS):
+            self.clients.settle(kernel)
             await self._pass_time(1.0, YIELDS)
             if not self._unfinished(kernel):
                 break
-            self.clients.settle(kernel)
         self.broken += [f"at the end, {what}" for what in self._unfinished(kernel)]
         self.broken += scopes_are_owned(kernel) + slots_are_held(kernel)
         self.checker.check(kernel)
@@ -128,11 +128,11 @@ class Simulation:
 
     def _unfinished(self, kernel: Kernel) -> list[str]:
         found = [f"{log} has an open turn or items in its inbox" for log in at_once(self.store.open_logs())]
-        found += [f"{len(self.clients)} clients wait"] if len(self.clients) else []
+        found += [f"a client waits for {name}" for name in self.clients.waiting]
         found += [f"{len(kernel.runner)} effects run"] if len(kernel.runner) else []
         for log, loaded in kernel.ticker.loaded.items():
             state = loaded.slice.get(CONVERSATION, ConversationState)
-            if state is not None and state.waiting and state.status.value != "closed":
+            if state is not None and state.waiting:
                 found.append(f"{log} has inputs that no turn takes")
         return found
 

@@ -2,7 +2,8 @@
 
 Bind it in a test module of yours; every test of the class then runs against your adapter:
 
-    pytest.register_assert_rewrite("agentos.testing.store_contract", "agentos.testing.query_contract")
+    for part in ("store", "query", "sharing"):
+        pytest.register_assert_rewrite(f"agentos.testing.{part}_contract")
     from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory
 
     class TestMyStore(StoreContract):
@@ -22,9 +23,10 @@ import pytest
 
 from agentos import codec
 from agentos.errors import StoreUnavailable
-from agentos.persistence.base import InboxRow, Store, Verdict, WakeupRow
-from agentos.testing.log_units import SALT, LogUnits, append, opened
+from agentos.persistence.base import Store, Verdict
+from agentos.testing.log_units import SALT, LogUnits, append, opened, post_of, wakeup_of
 from agentos.testing.query_contract import CONTRACT_SETTINGS, QueryContract
+from agentos.testing.sharing_contract import SharingContract
 
 StoreFactory = Callable[[], Store]
 
@@ -33,7 +35,7 @@ __all__ = ["CONTRACT_SETTINGS", "StoreContract", "StoreFactory"]
 STORED, FENCED, CONFLICT = Verdict.STORED, Verdict.FENCED, Verdict.CONFLICT
 
 
-class StoreContract(QueryContract):
+class StoreContract(QueryContract, SharingContract):
     """What every store promises. The fixture `store_factory` is the adapter's part."""
 
     async def test_a_unit_on_the_head_is_stored_and_moves_it(self, store_factory: StoreFactory) -> None:
@@ -90,12 +92,12 @@ class StoreContract(QueryContract):
     async def test_a_refused_unit_leaves_nothing(self, store_factory: StoreFactory) -> None:
         async with opened(store_factory) as (store, writer):
             log = LogUnits("a", writer)
-            await append(store, log.unit(posts=[_post(log.id, "waiting")]))
+            await append(store, log.unit(posts=[post_of(log.id, "waiting")]))
             refused = log.unit(
                 text="never said",
-                posts=[_post(log.id, "never")],
+                posts=[post_of(log.id, "never")],
                 taken=["waiting"],
-                wakeups=[_wakeup(log.id, "retry", 1)],
+                wakeups=[wakeup_of(log.id, "retry", 1)],
                 definitions=[("d", "agent", "{}")],
                 conversation=log.conversation(open_turn=1),
             )
@@ -177,7 +179,7 @@ class StoreContract(QueryContract):
             running, idle, ended = (LogUnits(name, writer) for name in ("running", "idle", "ended"))
             await append(
                 store,
-                running.unit(conversation=running.conversation(open_turn=1), posts=[_post("conversation_new", "k")]),
+                running.unit(conversation=running.conversation(open_turn=1), posts=[post_of("conversation_new", "k")]),
                 idle.unit(conversation=idle.conversation()),
                 ended.unit(conversation=ended.conversation(open_turn=1)),
             )
@@ -206,129 +208,18 @@ class StoreContract(QueryContract):
 
             assert (await append(store, log.unit(epoch=2))) == [STORED]
 
-    async def test_a_taken_post_is_remembered_by_its_key_alone(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            sender, receiver = LogUnits("sender", writer), LogUnits("receiver", writer)
-            row = _post(receiver.id, "k")
-            await append(store, sender.unit(posts=[row]), receiver.unit())
-            before = await store.inbox(), await store.inbox_seq(receiver.id, "k")
-            taking = receiver.unit("a", "b", taken=["k"])
-            await append(store, taking)
-
-            assert before == ([row], 0)
-            assert await store.inbox() == []
-            assert await store.inbox_seq(receiver.id, "k") == taking.seq
-            assert await store.inbox_seq(receiver.id, "unknown") is None
-            assert await store.post(_post(receiver.id, "k", "again")) is False
-            assert (await store.query("select salt, body, seq from inbox")).rows == [(None, None, taking.seq)]
-
-    async def test_a_key_is_posted_once_and_the_first_body_stands(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, _):
-            posted = [await store.post(_post("log", "k", body)) for body in ("first", "second")]
-            elsewhere = await store.post(_post("other", "k", "third"))
-
-            assert (posted, elsewhere) == ([True, False], True)
-            assert [row.body for row in await store.inbox("log")] == ["first"]
-
-    async def test_what_waits_is_listed_oldest_first(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", writer)
-            await store.post(_post(log.id, "z"))
-            await append(store, log.unit(posts=[_post(log.id, "m"), _post("other", "b")]))
-            await store.post(_post(log.id, "a"))
-
-            assert [row.key for row in await store.inbox(log.id)] == ["z", "m", "a"]
-            assert [row.key for row in await store.inbox()] == ["z", "m", "b", "a"]
-
-    async def test_a_unit_may_post_and_take_the_same_key(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", writer)
-            await append(store, log.unit(posts=[_post(log.id, "k")], taken=["k"]))
-
-            assert await store.inbox() == []
-            assert await store.inbox_seq(log.id, "k") == 1
-
-    async def test_wakeups_are_set_moved_and_ended(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", writer)
-            retry, deadline, later = (
-                _wakeup(log.id, "retry", 30),
-                _wakeup(log.id, "deadline", 20),
-                _wakeup(log.id, "retry", 10),
-            )
-            await append(store, log.unit(wakeups=[retry, deadline]))
-            set_ = await store.wakeups()
-            await append(store, log.unit(wakeups=[later]))
-            moved = await store.wakeups()
-            await append(store, log.unit(woken=[later, deadline], wakeups=[retry]))
-
-            assert (set_, moved, await store.wakeups()) == ([deadline, retry], [later, deadline], [retry])
-
-    async def test_a_definition_stands_once(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", writer)
-            await append(store, log.unit(definitions=[("d", "agent", "first")]))
-            await append(store, log.unit(definitions=[("d", "agent", "second"), ("e", "rules", "{}")]))
-
-            assert await store.definition("d") == ("agent", "first")
-            assert await store.definition("e") == ("rules", "{}")
-
-    async def test_a_living_writer_keeps_its_logs(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer), opened(store_factory) as (other, _):
-            log = LogUnits("a", writer)
-            await append(store, log.unit())
-            row = await store.claim(log.id)
-
-            assert row is not None
-            assert (row.owner, row.epoch, row.seq, row.digest) == (writer, 2, 1, log.digest)
-            assert await other.claim(log.id) is None
-            assert await other.claim("conversation_unknown") is None
-            assert await append(store, log.unit()) == [FENCED]
-            assert await append(store, log.owned(row).unit()) == [STORED]
-
-    async def test_the_log_of_a_closed_writer_can_be_claimed_by_one(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", writer)
-            await append(store, log.unit())
-        async with opened(store_factory) as (second, number), opened(store_factory) as (third, _):
-            rows = [await second.claim(log.id), await third.claim(log.id)]
-
-            assert rows[0] is not None
-            assert (rows[0].owner, rows[0].epoch, rows[1]) == (number, 2, None)
-            assert await append(third, log.unit()) == [FENCED]
-            assert await append(second, log.owned(rows[0]).unit()) == [STORED]
-
-    async def test_a_log_that_nobody_owns_can_be_claimed(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer):
-            log = LogUnits("a", 0)
-            await append(store, log.unit())
-            row = await store.claim(log.id)
-
-            assert row is not None
-            assert (row.owner, row.epoch) == (writer, 2)
-
     async def test_a_reopened_store_has_everything_and_a_new_number(self, store_factory: StoreFactory) -> None:
         handle = store_factory()
         async with opened(lambda: handle) as (store, first):
             log = LogUnits("a", first)
-            await append(store, log.unit(text="hello", posts=[_post(log.id, "k")], definitions=[("d", "agent", "{}")]))
-            await append(store, log.unit(wakeups=[_wakeup(log.id, "retry", 1)]))
+            await append(
+                store, log.unit(text="hello", posts=[post_of(log.id, "k")], definitions=[("d", "agent", "{}")])
+            )
+            await append(store, log.unit(wakeups=[wakeup_of(log.id, "retry", 1)]))
             before = await _everything(store, log.id)
         async with opened(lambda: handle) as (store, second):
             assert second > first
             assert await _everything(store, log.id) == before
-
-    async def test_only_what_others_wrote_is_a_change(self, store_factory: StoreFactory) -> None:
-        async with opened(store_factory) as (store, writer), opened(store_factory) as (other, _):
-            store.changed()
-            log = LogUnits("a", writer)
-            await append(store, log.unit())
-            await store.post(_post(log.id, "mine"))
-            await store.entries(log.id)
-            after_own = store.changed()
-            await other.post(_post(log.id, "theirs"))
-
-            assert (after_own, store.changed(), store.changed()) == (False, True, False)
 
     async def test_a_closed_store_takes_nothing(self, store_factory: StoreFactory) -> None:
         async with opened(store_factory) as (store, writer):
@@ -339,21 +230,13 @@ class StoreContract(QueryContract):
             with pytest.raises(StoreUnavailable, match="closed"):
                 await append(store, unit)
             with pytest.raises(StoreUnavailable, match="closed"):
-                await store.post(_post("log", "k"))
+                await store.post(post_of("log", "k"))
 
 
 _COUNTS = {
     "messages": "select count(*) from messages",
     "conversations": "select count(*) from conversations",
 }
-
-
-def _post(log: str, key: str, body: str = "{}") -> InboxRow:
-    return InboxRow(log=log, key=key, kind="input", salt=SALT, body=body)
-
-
-def _wakeup(log: str, reason: str, due_at: int) -> WakeupRow:
-    return WakeupRow(log=log, reason=reason, turn=1, call=0, due_at=due_at)
 
 
 async def _everything(store: Store, log: str) -> list[object]:

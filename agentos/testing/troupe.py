@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from agentos.components import ToolboxSharing
 from agentos.definitions import AgentSpec
 from agentos.ids import CallId, log_and_seq
@@ -24,10 +26,21 @@ _TOOLBOXES = {
     "air": (ToolboxSharing.STATELESS, 0),
 }
 
+_LIMITS: dict[str, Any] = {
+    "step_limit": 8,
+    "call_limit": 16,
+    "turn_s": 900.0,
+    "tool_s": 30.0,
+    "model_s": 40.0,
+    "approval_s": 120.0,
+    "approval": "park",
+    "policy": [{"tool": "desk_once", "verdict": "ask"}],
+}
+
 _SPECS = (
-    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", "hand"]),
-    AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"]),
-    AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"]),
+    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", {"slug": "hand", "session": "reuse"}], **_LIMITS),
+    AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], **_LIMITS),
+    AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], **_LIMITS),
 )
 
 

@@ -120,7 +120,7 @@ class _Run:
     async def until_drained(self) -> None:
         await asyncio.wait([self._exit.ended])  # not the future itself, which a cancellation would end
         self.left_behind()
-        await asyncio.wait([pipe.ended for pipe in self._pipes], timeout=self._limits.drain_s)
+        await self._drain()
 
     def left_behind(self) -> set[Process]:
         self._seen |= (found := left_behind(self._process.pid, self._mark, self._seen))
@@ -142,6 +142,7 @@ class _Run:
             await asyncio.sleep(self._limits.leftover_s)  # whoever started them has taken their exit status by then
             for orphan in orphans:
                 reap_if_still(orphan)
+        await self._drain()
 
     def close(self) -> int:
         """Gives back pipes and descriptors, and takes the exit code."""
@@ -153,6 +154,9 @@ class _Run:
         self._exit.close()
         leaders.discard(self._process.pid)
         return self._process.poll() or 0
+
+    async def _drain(self) -> None:
+        await asyncio.wait([pipe.ended for pipe in self._pipes], timeout=self._limits.drain_s)
 
     async def _gone(self, wait_s: float, number: signal.Signals | None = None) -> bool:
         """Whether all have ended within wait_s; signals those that are left again and again when given a signal."""

@@ -79,64 +79,50 @@ class View:
     """One pass over one conversation.
 
     turn is the seq of the open turn, 0 when there is none; phase is its phase. over holds the components that the pass
-    changed, by entity. intake shrinks as decisions take items; taken keeps these.
+    changed, by entity. intake shrinks as decisions take items; taken keeps these. What few passes need begins empty in
+    the class: a View is made for every unit of every turn.
     """
 
-    __slots__ = (
-        "_bodies",
-        "_oracle",
-        "_slice",
-        "alarms",
-        "conversation",
-        "drafts",
-        "effects",
-        "first",
-        "intake",
-        "log",
-        "next",
-        "now",
-        "over",
-        "phase",
-        "posts",
-        "slots",
-        "taken",
-        "transcript",
-        "turn",
-    )
+    posts: Sequence[Post] = ()
+    effects: Sequence[Effect] = ()
+    alarms: Sequence[Alarm] = ()
+    slots: Sequence[int] = ()
+    """Calls whose toolbox was asked for room and gave it, in this pass."""
+    turn: int = 0
+    phase: Phase | None = None
+    conversation: ConversationState | None = None
 
-    def __init__(self, slice_: Slice, head: int, now: Micros, intake: Sequence[Item], oracle: Oracle) -> None:
+    def __init__(self, slice_: Slice, head: int, now: Micros, intake: list[Item], oracle: Oracle) -> None:
         self._slice = slice_
         self._oracle = oracle
         self.log = slice_.log
         self.first = self.next = head + 1
         self.now = now
-        self.intake: list[Item] = list(intake)
+        self.intake = intake
         self.over: dict[int, dict[type[Component], Any]] = {}
-        self._bodies: dict[tuple[int, int], Any] = {}
+        self.overlay: dict[tuple[int, int], Any] = {}
         self.transcript: Transcript = slice_.transcript
         self.drafts: list[Draft] = []
-        self.posts: list[Post] = []
-        self.effects: list[Effect] = []
-        self.alarms: list[Alarm] = []
         self.taken: list[Item] = []
-        self.slots: list[int] = []
-        row = slice_.rows.get(CONVERSATION)
-        self.conversation: ConversationState | None = row.get(ConversationState) if row is not None else None
-        self.turn: int = self.conversation.open_turn if self.conversation is not None else 0
-        self.phase: Phase | None = slice_.rows[self.turn][TurnState].phase if self.turn else None
+        rows = slice_.rows
+        if CONVERSATION in rows:
+            self.conversation = state = rows[CONVERSATION].get(ConversationState)
+            if state is not None and state.open_turn:
+                self.turn = state.open_turn
+                self.phase = rows[state.open_turn][TurnState].phase
 
     def find(self, entity: int, type_: type[C]) -> C | None:
-        row = self.over.get(entity)
-        if row is not None and type_ in row:
-            return row[type_]  # type: ignore[no-any-return]
-        row = self._slice.rows.get(entity)
-        return row.get(type_) if row is not None else None
+        over = self.over
+        if entity in over and type_ in over[entity]:
+            return over[entity][type_]  # type: ignore[no-any-return]
+        rows = self._slice.rows
+        return rows[entity].get(type_) if entity in rows else None
 
     def get(self, entity: int, type_: type[C]) -> C:
         """The component; the entity has one, by the rules of the log."""
-        row = self.over.get(entity)
-        if row is not None and type_ in row:
-            return row[type_]  # type: ignore[no-any-return]
+        over = self.over
+        if entity in over and type_ in over[entity]:
+            return over[entity][type_]  # type: ignore[no-any-return]
         return self._slice.rows[entity][type_]  # type: ignore[no-any-return]
 
     def pinned(self, turn: int) -> AgentContext:
@@ -151,14 +137,14 @@ class View:
     def slot(self, call: int) -> bool:
         """Whether the call may start now; a yes holds its place until the call is finished."""
         if self._oracle.slot(self.log, call, self.get(call, CallConfig)):
-            self.slots.append(call)
+            self.slots = [*self.slots, call]
             return True
         return False
 
     def body(self, seq: int, i: int) -> Any:
         """The private value number i of the entry at seq."""
         key = (seq, i)
-        return self._bodies[key] if key in self._bodies else self._slice.bodies[key]
+        return self.overlay[key] if key in self.overlay else self._slice.bodies[key]
 
     def items(self, type_: type[I], where: Callable[[I], bool] | None = None) -> Iterator[I]:
         """Intake of this type that is not decided on yet, oldest first."""
@@ -167,20 +153,21 @@ class View:
                 yield item
 
     def add(self, decision: Decision) -> None:
-        """Takes a decision over: later systems of the pass see its drafts. Raises IllegalTransition."""
+        """Takes a decision over: later systems of the pass see its drafts. Raises IllegalTransition, and takes nothing."""
         drafts = decision.drafts
-        self._check(drafts)
+        if len(drafts) > 1:
+            self._check(drafts)
         for draft in drafts:
             self._add_draft(draft)
         if decision.dropped:
             for item in decision.dropped:
                 self._take(item)
         if decision.posts:
-            self.posts.extend(decision.posts)
+            self.posts = [*self.posts, *decision.posts]
         if decision.effects:
-            self.effects.extend(decision.effects)
+            self.effects = [*self.effects, *decision.effects] if self.effects else decision.effects
         if decision.alarms:
-            self.alarms.extend(decision.alarms)
+            self.alarms = [*self.alarms, *decision.alarms]
 
     def add_snapshot(self, draft: Draft) -> None:
         """The journal's own entry at the end of a unit; it changes nothing that is seen."""
@@ -192,56 +179,57 @@ class View:
         found = {(entity, type_) for rows in (self._slice.rows, self.over) for entity, row in rows.items() for type_ in row}
         return sorted(found, key=lambda pair: (pair[0], pair[1].component))
 
-    @property
-    def overlay(self) -> dict[tuple[int, int], Any]:
-        """The private values of this pass's drafts, by (seq, i)."""
-        return self._bodies
-
     def _add_draft(self, draft: Draft) -> None:
+        over = self.over
+        for entity, component in draft.changes:
+            type_ = type(component)
+            if type_ is TurnState:
+                phase = component.phase  # type: ignore[attr-defined]
+                if phase is not self.phase:
+                    if phase not in draft.data.after:
+                        raise IllegalTransition(self._illegal(draft, self.phase, phase))
+                    if entity == self.turn:
+                        self.phase = phase
+            elif type_ is ConversationState:
+                self.conversation = component  # type: ignore[assignment]
+                if component.open_turn != self.turn:  # type: ignore[attr-defined]
+                    self.turn, self.phase = component.open_turn, None  # type: ignore[attr-defined]
+            if entity in over:
+                over[entity][type_] = component
+            else:
+                over[entity] = {type_: component}
         seq = self.next
         self.next = seq + 1
         if draft.private:
-            for i, (_, value) in enumerate(draft.private):
-                self._bodies[seq, i] = value
-        for entity, component in draft.changes:
-            type_ = type(component)
-            row = self.over.get(entity)
-            if row is None:
-                row = self.over[entity] = {}
-            row[type_] = component
-            if type_ is TurnState:
-                self.phase = component.phase  # type: ignore[attr-defined]
-            elif type_ is ConversationState:
-                self._conversation_changed(component)  # type: ignore[arg-type]
+            i = 0
+            for _, value in draft.private:
+                self.overlay[seq, i] = value
+                i += 1
         if type(draft.data) in TELLING:
             self.transcript = advance(self.transcript, seq, draft, self.body)
         self.drafts.append(draft)
         if draft.fed is not None:
             self._take(draft.fed)
 
-    def _conversation_changed(self, state: ConversationState) -> None:
-        self.conversation = state
-        if state.open_turn != self.turn:
-            self.turn = state.open_turn
-            self.phase = None
-
     def _take(self, item: Item) -> None:
-        for position, waiting in enumerate(self.intake):
-            if waiting is item:
-                del self.intake[position]
+        intake = self.intake
+        for position in range(len(intake)):
+            if intake[position] is item:
+                del intake[position]
                 self.taken.append(item)
                 return
         raise AssertionError(f"a decision took {type(item).__name__}, which is not in the intake")
 
     def _check(self, drafts: Sequence[Draft]) -> None:
-        """Phases move only along the table of kinds; checked before anything of the decision is taken over."""
+        """Phases move only along the table of kinds; of a decision that breaks it, nothing is taken over."""
         phase = self.phase
         for draft in drafts:
             for _, component in draft.changes:
                 if type(component) is TurnState and component.phase is not phase:
                     if component.phase not in draft.data.after:
-                        was = phase.value if phase is not None else "no turn"
-                        raise IllegalTransition(
-                            f"{self.log}: {draft.data.kind} may not move {was} to {component.phase.value}"
-                        )
+                        raise IllegalTransition(self._illegal(draft, phase, component.phase))
                     phase = component.phase
+
+    def _illegal(self, draft: Draft, before: Phase | None, after: Phase) -> str:
+        was = before.value if before is not None else "no turn"
+        return f"{self.log}: {draft.data.kind} may not move {was} to {after.value}"

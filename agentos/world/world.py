@@ -7,7 +7,7 @@ never read, would otherwise be flushed at every step of every turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
@@ -134,39 +134,42 @@ class World:
         config = slice_.get(CONVERSATION, ConversationConfig)
         if config is not None and config.parent is not None:
             self._children.get(config.parent, set()).discard(ConversationId(log))
-        self.drop(slice_, tuple(slice_.rows))
+        for entity in tuple(slice_.rows):
+            self.drop(slice_, entity)
 
     def put(self, slice_: Slice, changes: Iterable[tuple[int, Component]]) -> None:
         """Component changes of entries, in order."""
         for entity, component in changes:
-            self.put_row(slice_, entity, {type(component): component})
+            self.put_rows(slice_, {entity: {type(component): component}})
 
-    def put_row(self, slice_: Slice, entity: int, components: dict[type[Component], Any]) -> None:
-        """New components of one entity."""
-        row = slice_.rows.get(entity)
+    def put_rows(self, slice_: Slice, touched: Mapping[int, Mapping[type[Component], Any]]) -> None:
+        """New components of entities of a loaded log."""
+        rows = slice_.rows
+        for entity, components in touched.items():
+            if entity not in rows:
+                self._create_row(slice_, entity, components)
+                continue
+            row = rows[entity]
+            if TurnState in components:
+                self._move(slice_.log, row.get(TurnState), components[TurnState])
+            for type_, component in components.items():
+                if type_ in row:
+                    row[type_] = component
+                else:
+                    self._esper.add_component(slice_.numbers[entity], component)
+                    if type_ is ConversationConfig:
+                        self._adopt(slice_.log, component)
+
+    def drop(self, slice_: Slice, entity: int) -> None:
+        """Forgets an entity of a loaded log."""
+        row = slice_.rows.pop(entity, None)
         if row is None:
-            self._create_row(slice_, entity, components)
             return
-        if TurnState in components:
-            self._move(slice_.log, row.get(TurnState), components[TurnState])
-        for type_, component in components.items():
-            if type_ in row:
-                row[type_] = component
-                continue
-            self._esper.add_component(slice_.numbers[entity], component)
-            if type_ is ConversationConfig:
-                self._adopt(slice_.log, component)
-
-    def drop(self, slice_: Slice, entities: Iterable[int]) -> None:
-        """Forgets entities of a loaded log."""
-        for entity in entities:
-            row = slice_.rows.pop(entity, None)
-            if row is None:
-                continue
-            state = row.get(TurnState)
-            if state is not None:
-                self._phases.get(state.phase, set()).discard(slice_.log)
-            self.delete(self._ids[slice_.numbers.pop(entity)])
+        if TurnState in row:
+            self._phases[row[TurnState].phase].discard(slice_.log)
+        number = slice_.numbers.pop(entity)
+        del self._numbers[self._ids.pop(number)]
+        self._esper.delete_entity(number, immediate=True)
 
     def _create(self, entity: str, *components: Component) -> int:
         number: int = self._esper.create_entity(*components)
@@ -174,7 +177,7 @@ class World:
         self._ids[number] = entity
         return number
 
-    def _create_row(self, slice_: Slice, entity: int, components: dict[type[Component], Any]) -> None:
+    def _create_row(self, slice_: Slice, entity: int, components: Mapping[type[Component], Any]) -> None:
         if entity == CONVERSATION:
             id_: str = slice_.log
             if ConversationConfig in components:

@@ -9,7 +9,8 @@ import pytest
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
 
-pytest.register_assert_rewrite("agentos.testing.store_contract", "agentos.testing.query_contract")
+for part in ("store", "query", "sharing"):
+    pytest.register_assert_rewrite(f"agentos.testing.{part}_contract")
 
 from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory  # noqa: E402
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from agentos.errors import AgentosError
 from agentos.interfaces.cli.errors import Exit, report
 from agentos.interfaces.cli.invocation import Invocation
 from agentos.interfaces.cli.output import prepare_streams, say_error
@@ -85,7 +84,7 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _hung_up()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return Exit.INTERRUPTED
     except CycloptsError as error:
         say_error(str(error))
@@ -97,15 +96,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def make_app() -> App:
     """The commands by name; their modules are imported when one is called."""
-    from agentos import __version__
-
     app = App(
         name="agentos",
         help="An operating-system kernel for agents.",
         help_formatter="plain",
         help_format="plaintext",
         help_epilogue=EPILOGUE,
-        version=__version__,
+        version=_version,
     )
     for place, (name, target, help_, examples) in enumerate(COMMANDS):
         app.command(
@@ -115,14 +112,21 @@ def make_app() -> App:
             help_epilogue=_examples(examples),
             sort_key=place,
         )
-    app.command(_scenario_app(), sort_key=len(COMMANDS))
+    app.command(_scenario_app())
     _add_globals(app)
     return app
 
 
+def _version() -> str:
+    from agentos import __version__
+
+    return __version__
+
+
 def _scenario_app() -> App:
     example = _examples("agentos scenario run scenarios/crash_and_resume.yaml")
-    app = App(name="scenario", help="Run a scenario file and check what must hold.", help_epilogue=example)
+    text = "Run a scenario file and check what must hold."
+    app = App(name="scenario", help=text, help_epilogue=example, sort_key=len(COMMANDS))
     app.command(
         "agentos.interfaces.cli.scenario:run", name="run", help="Run one scenario file.", help_epilogue=example
     )
@@ -169,6 +173,3 @@ def _hung_up() -> Exit:
 
 def _examples(text: str) -> str:
     return "Examples:\n" + "\n".join(f"  {line}" for line in text.splitlines())
-
-
-__all__ = ["AgentosError", "main", "make_app"]

@@ -33,9 +33,9 @@ def prepare_streams() -> None:
         sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
-def put(text: str = "") -> None:
-    """A line of data for people."""
-    print(visible(text), flush=is_terminal(sys.stdout))
+def put(text: str = "", *, flush: bool = False) -> None:
+    """Data for people."""
+    print(visible(text), flush=flush or is_terminal(sys.stdout))
 
 
 def put_answer(text: str) -> None:

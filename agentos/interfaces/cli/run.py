@@ -57,9 +57,9 @@ async def run(
     work = Workplace.of(here, agent_file or [])
     if resume:
         return await _resume(work, conversation, wait=wait, json=json)
+    slug = work.pick(agent) if conversation is None else None
     text = "\n".join(prompt) if prompt else _from_stdin()
     async with opened(work) as kernel:
-        slug = None if conversation is not None else work.pick(kernel, agent)
         talk = await (kernel.start(slug) if slug is not None else _known(kernel, str(conversation)))
         with Interrupts([talk]) as interrupts:
             waited = await wait_for(kernel, {talk.id: talk.ask(text)}, stay=wait)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
 
-from agentos.errors import UnknownConversation
 from agentos.events.entry import Entry
-from agentos.events.kinds import ModelRequested
-from agentos.events.model import Message, ModelRequest
-from agentos.ids import LogId
+from agentos.history import StepRequest, request_of
 from agentos.interfaces.cli.entries import as_lines, as_object, body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import Place, find_place
 from agentos.interfaces.cli.invocation import Here
 from agentos.interfaces.cli.output import put, put_json, say
-from agentos.kernel.reading import Reading, reading
+from agentos.kernel.reading import reading
 
 
 async def show(
@@ -48,7 +46,7 @@ async def show(
     async with reading(here.store_url()) as store:
         place = await find_place(store, id_)
         if request:
-            return await _show_request(store, place.conversation, seq, json=json)
+            return _show_request(await request_of(store.store, place.conversation, seq), json=json)
         entries = _chosen(await store.entries(place.conversation), place, seq)
     if json:
         put_json({"conversation": place.conversation, "entries": [as_object(entry) for entry in entries]})
@@ -72,3 +70,36 @@ def _chosen(entries: list[Entry], place: Place, seq: int | None) -> list[Entry]:
         last = entries[-1].seq if entries else 0
         raise UsageError(f"{place.conversation} has no entry {seq or place.seq}; it has 1 to {last}")
     return found
+
+
+def _show_request(step: StepRequest, *, json: bool) -> int:
+    if json:
+        put_json({**msgspec.to_builtins(step), "matches": step.matches})
+    else:
+        for line in _request_lines(step):
+            put(line)
+    if step.matches:
+        return Exit.OK
+    say(f"this is not what was asked: the log has digest {step.recorded}, the request rebuilt from it {step.digest}")
+    return Exit.FAILURE
+
+
+def _request_lines(step: StepRequest) -> Iterator[str]:
+    yield f"{step.conversation} seq {step.seq}: {step.agent}, turn {step.turn}, step {step.step}, attempt {step.attempt}"
+    yield f"model: {body_text(step.model)}"
+    for part in step.prompt:
+        yield from _block("prompt", part)
+    for tool in step.tools:
+        yield from _block(f"tool {tool['name']}", f"{tool['description']}\n{body_text(tool['schema'])}")
+    for message in step.messages:
+        name = f" {message['name']}" if message.get("name") else ""
+        yield from _block(f"{message['role']}{name}", message.get("text", ""))
+        for call in message.get("calls", ()):
+            yield f"    calls {call['name']} {body_text(call.get('arguments', {}))}"
+    yield f"digest: {step.digest} ({'as recorded' if step.matches else 'NOT as recorded'})"
+
+
+def _block(name: str, text: str) -> Iterator[str]:
+    yield f"{name}:"
+    for line in text.splitlines():
+        yield f"    {line}"

@@ -70,4 +70,4 @@ def _show(entry: Entry, json: bool) -> None:
         put_json(watched_as_object(entry), stream=True)
         return
     for line in as_lines(entry):
-        put(line)
+        put(line, flush=True)

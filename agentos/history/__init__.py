@@ -1,0 +1,29 @@
+"""What the log can tell: verify it, decide it again, show a request as it was, and the tree of calls."""
+
+from agentos.history.lineage import frames_of, lineage_of
+from agentos.history.replay import replay_all, replay_log
+from agentos.history.report import Difference, Report
+from agentos.history.request import StepRequest, request_of
+from agentos.history.results import Divergence, Identical, Replayed, Skipped
+from agentos.history.tree import Node, Tokens, Tree, render_tree
+from agentos.history.verify import verify_store
+
+__all__ = [
+    "Difference",
+    "Divergence",
+    "Identical",
+    "Node",
+    "Replayed",
+    "Report",
+    "Skipped",
+    "StepRequest",
+    "Tokens",
+    "Tree",
+    "frames_of",
+    "lineage_of",
+    "render_tree",
+    "replay_all",
+    "replay_log",
+    "request_of",
+    "verify_store",
+]

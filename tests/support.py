@@ -1,0 +1,206 @@
+"""What the tests of turns and cases share: a kernel in memory whose models say what they are told, and ways to look at it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from agentos.components import ToolboxSharing
+from agentos.definitions import AgentSpec
+from agentos.events.entry import Entry
+from agentos.events.kinds import ModelRequested
+from agentos.events.model import Finish, Message, ModelReply, ModelRequest, Role, ToolCall, Usage
+from agentos.ids import CONVERSATION, LogId
+from agentos.kernel import Conversation, Kernel, RunOutcome
+from agentos.models.base import OnDelta
+from agentos.persistence.base import Store
+from agentos.persistence.memory import MemoryStore
+from agentos.testing.checker import Checker
+from agentos.testing.clock import ManualClock
+from agentos.testing.ids import SequentialIds, SequentialSalts
+from agentos.testing.pairing import unpaired
+from agentos.toolboxes.base import Toolbox
+from agentos.toolboxes.python import PythonToolbox
+
+Reply = str | ModelReply | BaseException | Callable[[ModelRequest], Any]
+"""A text, a whole reply, something to raise, or a function (sync or async) of the request that gives one of these."""
+
+SPINS_MAX = 4_000
+
+
+def call(tool: str, **arguments: Any) -> ToolCall:
+    return ToolCall(tool, arguments)
+
+
+def calls(*asked: ToolCall, text: str = "", finish: Finish = Finish.TOOL_USE) -> ModelReply:
+    return ModelReply(text, asked, finish, Usage(10, 5))
+
+
+class Mind:
+    """A model that gives its replies one after the other, then "done". It keeps what it was shown, and what was wrong in it."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self._replies = list(replies)
+        self.requests: list[ModelRequest] = []
+        self.shown: list[list[Message]] = []
+        self.broken: list[str] = []
+        self.closed = 0
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        self.requests.append(request)
+        self.shown.append(list(request.messages))
+        self.broken += unpaired(request.messages)
+        said: Any = self._replies.pop(0) if self._replies else "done"
+        while callable(said):
+            said = said(request)
+            if inspect.isawaitable(said):
+                said = await said
+        if isinstance(said, BaseException):
+            raise said
+        reply = said if isinstance(said, ModelReply) else ModelReply(str(said), usage=Usage(10, 5))
+        if reply.text:
+            on_delta(reply.text)
+        return reply
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    @property
+    def results(self) -> list[str]:
+        """The results at the end of the last request."""
+        texts: list[str] = []
+        for message in reversed(self.shown[-1]):
+            if message.role is not Role.TOOL:
+                break
+            texts.append(message.text)
+        return texts[::-1]
+
+
+class Lab:
+    """An open kernel, and what it was opened with."""
+
+    def __init__(self, kernel: Kernel, clock: ManualClock, minds: Mapping[str, Mind]) -> None:
+        self.kernel, self.clock, self.minds = kernel, clock, minds
+
+    async def start(self, agent: str = "main") -> Conversation:
+        return await self.kernel.start(agent)
+
+    async def ask(self, text: str = "go", agent: str = "main") -> RunOutcome:
+        """The outcome of the first turn of a new conversation."""
+        return await (await self.start(agent)).ask(text)
+
+    async def only(self) -> Conversation:
+        """The conversation, where there is but one root."""
+        ids = [row[0] for row in (await self.kernel.query("select id from conversations where parent is null")).rows]
+        (id_,) = ids
+        return await self.kernel.get(id_)
+
+    async def advance(self, seconds: float) -> None:
+        """Time passes, and what it sets off happens."""
+        await settled(self.kernel)
+        self.clock.advance(seconds)
+        await settled(self.kernel)
+
+
+@asynccontextmanager
+async def lab(
+    mind: Mind | None = None,
+    tools: Sequence[Callable[..., Any]] = (),
+    *,
+    sharing: ToolboxSharing = ToolboxSharing.STATELESS,
+    size: int = 0,
+    toolboxes: Sequence[Toolbox] = (),
+    others: Mapping[str, tuple[Mind, Mapping[str, Any]]] | None = None,
+    store: Store | None = None,
+    clock: ManualClock | None = None,
+    first_id: int = 1,
+    options: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> AsyncIterator[Lab]:
+    """A kernel with an agent `main` that has the tools in a toolbox `box`, and other agents by slug with their specs.
+
+    Every invariant is checked after every tick, and every request that a model is shown.
+    """
+    clock = clock or ManualClock()
+    checker = Checker()
+    minds = {"main": mind or Mind(), **{slug: other for slug, (other, _) in (others or {}).items()}}
+    specs = {"main": spec, **{slug: dict(other) for slug, (_, other) in (others or {}).items()}}
+    store = store or MemoryStore()
+    kernel = Kernel(store, ids=SequentialIds(first_id), clock=clock, salts=SequentialSalts(), **(options or {}))
+    try:
+        async with kernel:
+            checker.watch(kernel)
+            boxes = [*toolboxes, PythonToolbox("box", tools, sharing, size)] if tools else toolboxes
+            for toolbox in boxes:
+                await kernel.add_toolbox(toolbox)
+            for slug, more in specs.items():
+                more.setdefault("toolboxes", [toolbox.name for toolbox in boxes])
+                await kernel.install(AgentSpec(slug=slug, **more), model=minds[slug])
+            yield Lab(kernel, clock, minds)
+            await kernel.close(0)
+    finally:
+        kernel.ticker.after_tick = None
+    broken = [what for other in minds.values() for what in other.broken] + checker.broken
+    assert broken == []
+
+
+async def units(conversation: Conversation) -> list[list[str]]:
+    """The kinds of entries, unit by unit."""
+    found: dict[int, list[str]] = {}
+    for entry in await conversation.history():
+        found.setdefault(entry.unit, []).append(entry.data.kind)
+    return list(found.values())
+
+
+async def kinds(conversation: Conversation) -> list[str]:
+    return [entry.data.kind for entry in await conversation.history()]
+
+
+async def results(conversation: Conversation) -> list[tuple[str, str]]:
+    """Status, with its kind, and text of each finished call, in the order of the log."""
+    found = []
+    for entry in await entries_of(conversation, "call.finished"):
+        data: Any = entry.data
+        status = f"{data.status.value}({data.call_kind})" if data.call_kind else data.status.value
+        found.append((status, str(entry.private[0][1])))
+    return found
+
+
+async def entries_of(conversation: Conversation, kind: str) -> list[Entry]:
+    return [entry for entry in await conversation.history() if entry.data.kind == kind]
+
+
+async def digests(conversation: Conversation) -> list[str]:
+    """The digests of all requests."""
+    found = [entry.data for entry in await conversation.history()]
+    return [data.request for data in found if isinstance(data, ModelRequested)]
+
+
+async def until(condition: Callable[[], object] | Callable[[], Awaitable[object]]) -> None:
+    """Lets others run until it holds. A condition that never comes true is a failure, not a hang."""
+    for spin in range(SPINS_MAX):
+        found: Any = condition()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
+            return
+        await asyncio.sleep(0 if spin < 200 else 0.002)
+    raise AssertionError("it never came true")
+
+
+async def settled(kernel: Kernel) -> None:
+    """Until nothing goes on without something from outside: a clock, an open door, a person."""
+    for _ in range(3):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await kernel.ticker.wait_quiet()
+
+
+def is_open(kernel: Kernel, conversation: Conversation) -> bool:
+    """Whether a turn is open in a loaded conversation."""
+    found = kernel.ticker.loaded.get(LogId(conversation.id))
+    state = found.slice.rows.get(CONVERSATION) if found is not None else None
+    return state is not None and any(getattr(component, "open_turn", 0) for component in state.values())
