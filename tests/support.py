@@ -1,4 +1,4 @@
-"""What the tests of turns and cases share: a kernel in memory whose models say what they are told, and ways to look at it."""
+"""What the tests of turns and cases share: a kernel in memory whose models say what they are told, and looks at it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from agentos.components import ToolboxSharing
 from agentos.definitions import AgentSpec
@@ -29,6 +29,7 @@ Reply = str | ModelReply | BaseException | Callable[[ModelRequest], Any]
 """A text, a whole reply, something to raise, or a function (sync or async) of the request that gives one of these."""
 
 SPINS_MAX = 4_000
+T = TypeVar("T")
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
@@ -40,7 +41,7 @@ def calls(*asked: ToolCall, text: str = "", finish: Finish = Finish.TOOL_USE) ->
 
 
 class Mind:
-    """A model that gives its replies one after the other, then "done". It keeps what it was shown, and what was wrong in it."""
+    """A model that gives its replies one after the other, then "done". It keeps what it was shown, and what was wrong."""
 
     def __init__(self, *replies: Reply) -> None:
         self._replies = list(replies)
@@ -98,6 +99,15 @@ class Lab:
         (id_,) = ids
         return await self.kernel.get(id_)
 
+    async def moving(self, work: Awaitable[T]) -> T:
+        """The value of something that polls, with the time going on until it is there."""
+        task = asyncio.ensure_future(work)
+        for _ in range(SPINS_MAX):
+            if task.done():
+                break
+            await self.advance(0.01)
+        return await task
+
     async def advance(self, seconds: float) -> None:
         """Time passes, and what it sets off happens."""
         await settled(self.kernel)
@@ -125,10 +135,10 @@ async def lab(
     Every invariant is checked after every tick, and every request that a model is shown.
     """
     clock = clock or ManualClock()
-    checker = Checker()
+    store = store or MemoryStore()
+    checker = Checker(getattr(store, "inner", store))
     minds = {"main": mind or Mind(), **{slug: other for slug, (other, _) in (others or {}).items()}}
     specs = {"main": spec, **{slug: dict(other) for slug, (_, other) in (others or {}).items()}}
-    store = store or MemoryStore()
     kernel = Kernel(store, ids=SequentialIds(first_id), clock=clock, salts=SequentialSalts(), **(options or {}))
     try:
         async with kernel:

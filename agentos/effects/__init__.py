@@ -1,5 +1,6 @@
 """The runners: the only async code that touches models, tools and hooks. They write nothing and end in one report."""
 
-from agentos.effects.runner import Runner, Services
+from agentos.effects.base import Services
+from agentos.effects.runner import Runner
 
 __all__ = ["Runner", "Services"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentos.components import CallStatus, EffectClass
+from agentos.effects.base import Running, Services
 from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, Item, Probed, Progress
@@ -15,10 +16,7 @@ from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, tu
 from agentos.lineage import Lineage
 from agentos.resources import Scope
 from agentos.toolboxes.base import Failed, Finish
-from agentos.toolboxes.results import render
-
-if TYPE_CHECKING:
-    from agentos.effects.runner import Running, Services
+from agentos.toolboxes.results import partial_of, render
 
 UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was not run again"
 
@@ -81,7 +79,8 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     try:
         report = _result(effect, await toolbox.call(effect.tool, arguments, call), limits.result_chars)
     except asyncio.CancelledError as error:
-        report = _cancelled(effect, running, config.effect, timeout_s, getattr(error, "partial", ""))
+        partial = render(partial_of(error), limits.result_chars).text
+        report = _cancelled(effect, running, config.effect, timeout_s, partial)
     except ToolError as error:
         report = _report(effect, CallStatus.FAILED, str(error), "tool")
     except BaseException as error:  # a tool may raise anything; it is the failure of this call alone

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentos.components import Verdict
+from agentos.effects.base import Running, Services
 from agentos.events.effects import AskHook
 from agentos.events.intake import HookReport, Item
 from agentos.governance.schema import normalized
 from agentos.ids import Name, call_id
-
-if TYPE_CHECKING:
-    from agentos.effects.runner import Running, Services
 
 _STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
 

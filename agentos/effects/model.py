@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from agentos.effects.base import Running, Services
 from agentos.errors import ModelError
 from agentos.events.effects import RequestModel
 from agentos.events.intake import Item, ModelReport
 from agentos.events.model import Finish, ModelDelta, ModelReply
 from agentos.ids import Name, name_of
-
-if TYPE_CHECKING:
-    from agentos.effects.runner import Running, Services
 
 
 async def request_model(services: Services, effect: RequestModel, running: Running) -> Item:

@@ -102,10 +102,11 @@ def encode_head(
 ) -> bytes:
     """The canonical bytes of an entry: JSON with sorted keys, defaults left out, no private text."""
     data = draft.data
-    changes = [(entity, type(value).component, value) for entity, value in draft.changes]
+    changes = [(entity, value.component, value) for entity, value in draft.changes]
+    said = data if data.__struct_fields__ else None
     return _encode(
         _Head(
-            at, data.kind, seq, unit, writer, draft.by, draft.call, draft.cause, changes, commitments, data, draft.turn
+            at, data.kind, seq, unit, writer, draft.by, draft.call, draft.cause, changes, commitments, said, draft.turn
         )
     )
 

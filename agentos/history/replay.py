@@ -39,9 +39,9 @@ async def replay_all(
 ) -> AsyncIterator[Replayed]:
     """Replays every log, oldest first; see `replay_log`. Logs of administration are skipped, and said to be."""
     rules = _rules(schedule, registry, settings)
-    contexts = Contexts(store)
+    contexts, world = Contexts(store), World()
     for row in await store.logs():
-        yield await _replay(store, row, contexts, rules)
+        yield await _replay(store, row, world, contexts, rules)
 
 
 async def replay_log(
@@ -58,7 +58,7 @@ async def replay_log(
     Errors: UnknownConversation, StoreUnavailable.
     """
     row = await conversation_row(store, log)
-    return await _replay(store, row, Contexts(store), _rules(schedule, registry, settings))
+    return await _replay(store, row, World(), Contexts(store), _rules(schedule, registry, settings))
 
 
 class _Rules(msgspec.Struct, frozen=True):
@@ -75,10 +75,16 @@ def _rules(schedule: Schedule, registry: Registry | None, settings: Settings | N
     return _Rules(schedule, schedule.digest(), registry or Registry(), settings.pass_decisions_max)
 
 
-async def _replay(store: Store, row: LogRow, contexts: Contexts, rules: _Rules) -> Replayed:
+async def _replay(store: Store, row: LogRow, world: World, contexts: Contexts, rules: _Rules) -> Replayed:
     if row.kind != Kind.CONVERSATION.value:
         return Skipped(log=row.id, kind=row.kind)
-    run = _Run(row, contexts, rules)
+    try:
+        return await _run(store, _Run(row, world, contexts, rules), row, contexts, rules)
+    finally:
+        world.unload(row.id)
+
+
+async def _run(store: Store, run: _Run, row: LogRow, contexts: Contexts, rules: _Rules) -> Replayed:
     async for stored in stored_units(store, row.id, upto=row.seq):
         try:
             entries = decoded(row.id, stored, rules.registry)
@@ -118,10 +124,9 @@ class _Recorded:
 class _Run:
     """The replay of one log: the state so far, and how much was compared."""
 
-    def __init__(self, row: LogRow, contexts: Contexts, rules: _Rules) -> None:
-        self._row, self._contexts, self._rules = row, contexts, rules
-        self._world, self._times = World(), Times()
-        self._slice = self._world.load(row.id)
+    def __init__(self, row: LogRow, world: World, contexts: Contexts, rules: _Rules) -> None:
+        self._row, self._world, self._contexts, self._rules = row, world, contexts, rules
+        self._slice, self._times = world.load(row.id), Times()
         self._head = self._entries = self._units = self._erased = 0
         self._any_erased = False
         self._other_rules: dict[Digest, None] = {}

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING
 
 from agentos.components import Verdict
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
 from agentos.ids import ConversationId
+from agentos.kernel.client import Client
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.watch import Watched
-
-if TYPE_CHECKING:
-    from agentos.kernel.kernel import Kernel
 
 
 class Conversation:
     """Talks to one conversation of a kernel, in this process or, by way of the store, in another."""
 
-    __slots__ = ("_kernel", "id")
+    __slots__ = ("_client", "id")
 
-    def __init__(self, kernel: Kernel, id_: ConversationId) -> None:
-        self._kernel = kernel
+    def __init__(self, client: Client, id_: ConversationId) -> None:
+        self._client = client
         self.id = id_
 
     def __repr__(self) -> str:
@@ -31,7 +28,7 @@ class Conversation:
     @property
     def state(self) -> str:
         """idle, running, parked, paused or closed, as far as this kernel has it loaded; else `unloaded`."""
-        return self._kernel.state_of(self.id)
+        return self._client.state_of(self.id)
 
     async def send(self, text: str, *, key: str | None = None, ephemeral: bool = False) -> int:
         """Stores an input and returns its seq; the turn runs on by itself.
@@ -39,7 +36,7 @@ class Conversation:
         With a key, sending again gives the same seq and stores nothing.
         Errors: InputRefused, ConversationClosed, ConversationBusy, StoreUnavailable, KernelClosed.
         """
-        return await self._kernel.send(self.id, text, key=key, ephemeral=ephemeral)
+        return await self._client.send(self.id, text, key=key, ephemeral=ephemeral)
 
     async def ask(self, text: str, *, ephemeral: bool = False) -> RunOutcome:
         """Sends an input and waits for the end of the turn that takes it, whatever the agent does.
@@ -47,30 +44,30 @@ class Conversation:
         Being cancelled here stops the waiting, not the turn; `interrupt` stops the turn.
         Errors: as for `send`; nothing that the agent, its model or its tools do.
         """
-        return await self._kernel.ask(self.id, text, ephemeral=ephemeral)
+        return await self._client.ask(self.id, text, ephemeral=ephemeral)
 
     def watch(self, after_seq: int = 0) -> AsyncIterator[Watched]:
         """Stored entries after a seq, then live ones without end, with the deltas of the model in between."""
-        return self._kernel.watch(self.id, after_seq)
+        return self._client.watch(self.id, after_seq)
 
     async def history(self) -> list[Entry]:
-        return await self._kernel.history(self.id)
+        return await self._client.history(self.id)
 
     async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> None:
         """Answers an approval request, named by its call's id."""
-        await self._kernel.answer(request, verdict, reason=reason, by=by)
+        await self._client.answer(request, verdict, reason=reason, by=by)
 
     async def interrupt(self, *, by: str = "user") -> None:
         """Ends the open turn as cancelled; started work is stopped, every call gets a result. Idle: does nothing."""
-        await self._kernel.interrupt(self.id, by=by)
+        await self._client.interrupt(self.id, by=by)
 
     async def pause(self) -> None:
         """Lets the open turn end, and begins no other until `unpause`."""
-        await self._kernel.control(self.id, Control.PAUSE)
+        await self._client.control(self.id, Control.PAUSE)
 
     async def unpause(self) -> None:
-        await self._kernel.control(self.id, Control.UNPAUSE)
+        await self._client.control(self.id, Control.UNPAUSE)
 
     async def close(self) -> None:
         """Takes no more inputs; the history stays."""
-        await self._kernel.control(self.id, Control.CLOSE)
+        await self._client.control(self.id, Control.CLOSE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
@@ -17,12 +18,15 @@ from agentos.clock import Clock, SystemClock
 from agentos.components import (
     AgentConfig,
     AgentState,
+    CallConfig,
+    CallState,
     Component,
     ConversationConfig,
     ConversationState,
     ConversationStatus,
     TurnConfig,
     Verdict,
+    Waiting,
 )
 from agentos.definitions import AgentSpec, load_agent
 from agentos.effects import Runner
@@ -84,6 +88,8 @@ from agentos.settings import Settings
 from agentos.systems import SCHEDULE, System
 from agentos.toolboxes.base import Toolbox
 from agentos.world import World
+
+_log = logging.getLogger(__name__)
 
 
 class Kernel:
@@ -183,7 +189,7 @@ class Kernel:
             task.cancel()
         await asyncio.gather(*self._tasks, *filter(None, [self._poller]), return_exceptions=True)
         await self.logs.close()
-        self.ticker.close()
+        await self.ticker.close()
         self.runner.close()
         self.watchers.close()
         try:
@@ -348,7 +354,7 @@ class Kernel:
         await self._command(*answer_item(request, verdict, reason=reason, by=by))
 
     async def interrupt(self, id_: str, *, by: str = "user") -> None:
-        await self._command(LogId(id_), f"cancel:{uuid.uuid4().hex}", Cancel(by=Name(by)))
+        await self._command(LogId(id_), f"cancel:{uuid.uuid4().hex}", Cancel(by=name_of(by)))
 
     async def control(self, id_: str, control: Control) -> None:
         await self._command(LogId(id_), f"control:{uuid.uuid4().hex}", ControlItem(control=control))
@@ -372,8 +378,10 @@ class Kernel:
                 loaded = None
             await self.logs.take_inbox(LogId(log))
             state = loaded.slice.get(CONVERSATION, ConversationState) if loaded is not None else None
-            if state is not None and (state.open_turn or state.waiting):
+            if loaded is not None and state is not None and (state.open_turn or state.waiting):
                 resumed.append(Conversation(self, ConversationId(log)))
+                for call in list(loaded.slice.rows):
+                    self._ask_port(loaded, call)
         return resumed
 
     async def outcome(self, id_: str) -> RunOutcome | None:
@@ -420,7 +428,7 @@ class Kernel:
         if self.catalog.approval is not None:
             for draft in drafts:
                 if type(draft.data) is ApprovalRequested:
-                    self._spawn(self._ask_approval(loaded.log, draft.call))
+                    self._ask_port(loaded, draft.call)
 
     def lost(self, loaded: Loaded) -> None:
         self.logs.lost(loaded)
@@ -445,10 +453,9 @@ class Kernel:
         self._check_open()
         if not text.strip("\u200b\u200c\u200d\ufeff \t\r\n\v\f\u00a0\u3000"):
             raise InputRefused("the input is blank; nothing was stored")
-        if len(text) > self.settings.input_bytes_max:
-            raise InputRefused(
-                f"the input has {len(text)} characters, over input_bytes_max ({self.settings.input_bytes_max})"
-            )
+        limit = self.settings.input_bytes_max
+        if len(text) > limit // 4 and (size := len(text.encode("utf-8", "surrogatepass"))) > limit:
+            raise InputRefused(f"the input has {size} bytes, over input_bytes_max ({limit})")
 
     async def _accepting(self, id_: str) -> Loaded:
         loaded = await self.logs.get(LogId(id_))
@@ -460,6 +467,15 @@ class Kernel:
             raise ConversationBusy(id_, waiting)
         return loaded
 
+    async def _check_room(self, log: LogId) -> None:
+        """The bound on what waits, for an input that goes by way of the store."""
+        try:
+            await self._accepting(log)
+        except Foreign:
+            waiting = len(await self.store.inbox(log))
+            if waiting >= self.settings.inbox_max:
+                raise ConversationBusy(log, waiting) from None
+
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
         self._ticket += 1
         self.ticker.tickets[self._ticket] = ticket
@@ -468,6 +484,8 @@ class Kernel:
 
     async def _send_by_inbox(self, log: LogId, key: str, item: Input) -> int:
         """By way of the store, which remembers the key; whoever owns the log takes it."""
+        if await self.store.inbox_seq(log, key) is None:
+            await self._check_room(log)
         await self._command(log, key, item)
         while True:
             end = await self.store.inbox_seq(log, key)
@@ -528,17 +546,24 @@ class Kernel:
         unit.definitions = definitions
         await self.ticker.administer(unit)
 
-    async def _ask_approval(self, log: LogId, call: int) -> None:
-        """Asks the port of this process; its answer is an entry like anybody's."""
+    def _ask_port(self, loaded: Loaded, call: int) -> None:
+        """Asks the approval port of this process about a call that waits for a person."""
+        config, state = loaded.slice.get(call, CallConfig), loaded.slice.get(call, CallState)
         approval = self.catalog.approval
-        config, _ = self.services.call(log, call)
-        assert approval is not None
-        arguments = self.services.body(log, *config.arguments)
-        verdict = await approval.decide(
-            ApprovalRequest(call=call_id(log, call), tool=config.tool, arguments=arguments)
-        )
-        if verdict is not None:
-            await self.answer(call_id(log, call), verdict, by="approval-port")
+        if approval is None or config is None or state is None or state.waiting is not Waiting.APPROVAL:
+            return
+        arguments = self.services.body(loaded.log, *config.arguments)
+        request = ApprovalRequest(call=call_id(loaded.log, call), tool=config.tool, arguments=arguments)
+        self._spawn(self._ask_approval(approval, request))
+
+    async def _ask_approval(self, approval: Approval, request: ApprovalRequest) -> None:
+        """Its answer is an entry like anybody's; a port that fails leaves the request to others."""
+        try:
+            verdict = await approval.decide(request)
+            if verdict is not None:
+                await self.answer(request.call, verdict, by="approval-port")
+        except Exception as error:
+            _log.warning("the approval port failed for %s: %s", request.call, type(error).__name__)
 
     def _close_turn_scope(self, loaded: Loaded, turn: int) -> None:
         config = loaded.slice.get(CONVERSATION, ConversationConfig)

@@ -190,6 +190,8 @@ class Logs:
         stored = await self._read(log, row)
         snapshot = await self._store.last_snapshot(log)
         alarms = [row for row in await self._store.wakeups() if row.log == log] if taken_over else []
+        if (begun := self._ticker.loaded.get(log)) is not None:  # while it was read
+            return begun
         slice_, times = fold(self._world, log, stored, self._registry)
         loaded = Loaded(slice_, Head(row=row, snapshot=snapshot), times)
         self._register(loaded)

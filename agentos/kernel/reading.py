@@ -88,4 +88,3 @@ async def reading(url: str) -> AsyncIterator[Reading]:
         yield Reading(store)
     finally:
         await store.close()
-

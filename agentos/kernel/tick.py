@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from agentos.clock import Clock
-from agentos.components import CallStatus, TurnConfig
+from agentos.components import CallState, CallStatus, TurnConfig, TurnState
 from agentos.errors import AgentosError, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
@@ -53,19 +53,18 @@ class Host(Protocol):
 
 
 class _InFlight:
-    __slots__ = ("batch", "failures", "loaded", "sealed", "taken", "view")
+    __slots__ = ("failures", "loaded", "sealed", "taken", "view")
 
     def __init__(
         self,
         loaded: Loaded,
         view: View,
         sealed: Sealed,
-        batch: list[Item],
         taken: list[tuple[Item, str]],
         failures: list[Any],
     ) -> None:
         self.loaded, self.view, self.sealed = loaded, view, sealed
-        self.batch, self.taken, self.failures = batch, taken, failures
+        self.taken, self.failures = taken, failures
 
 
 class Ticker:
@@ -213,8 +212,8 @@ class Ticker:
         return flight
 
     def _pass(self, loaded: Loaded, now: Micros) -> _InFlight | None:
-        batch, loaded.intake = loaded.intake, []
-        view = View(loaded.slice, loaded.head.row.seq, now, batch, self._oracle)
+        intake, loaded.intake = loaded.intake, []
+        view = View(loaded.slice, loaded.head.row.seq, now, intake, self._oracle)
         failures = run_pass(view, self._schedule, self._settings.pass_decisions_max)
         taken = [(item, key) for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
         if not view.drafts and not view.posts and not taken:
@@ -226,7 +225,7 @@ class Ticker:
         sealed.unit.taken = [key for _, key in taken]
         self._complete(sealed, view, loaded)
         loaded.flying = True
-        return _InFlight(loaded, view, sealed, batch, taken, failures)
+        return _InFlight(loaded, view, sealed, taken, failures)
 
     def _complete(self, sealed: Sealed, view: View, loaded: Loaded) -> None:
         """Definitions that this unit is the first to name, and wake-ups that it makes void."""
@@ -404,27 +403,32 @@ class Ticker:
 
     def _lost(self, running: _InFlight) -> None:
         """Another writer owns the log: whatever we thought of it is void."""
-        self._give_slots_back(running)
-        running.loaded.intake[:0] = running.batch
-        running.loaded.keys.update({id(item): key for item, key in running.taken})
-        self._down(running.loaded)
+        self._undo(running)
         self._host.lost(running.loaded)
 
     def _not_stored(self, running: _InFlight) -> None:
         """As if the pass had not been, but for the senders who were told that it failed."""
-        self._give_slots_back(running)
+        self._undo(running)
         loaded = running.loaded
-        loaded.intake[:0] = running.batch
-        loaded.keys.update({id(item): key for item, key in running.taken})
-        self._down(loaded)
         if loaded.head.new and not loaded.intake:
             self._host.lost(loaded)
         else:
             self.wake(loaded)
 
-    def _give_slots_back(self, running: _InFlight) -> None:
-        for call in running.view.slots:
-            self._host.give_slot_back(running.view.log, call)
+    def _undo(self, running: _InFlight) -> None:
+        """Takes a pass back: its slots and places in line, and its intake but for what somebody was told of already."""
+        loaded, view = running.loaded, running.view
+        for call in (*view.slots, *_in_line(view)):
+            self._host.give_slot_back(view.log, call)
+        items = [*view.taken, *view.intake]
+        loaded.intake[:0] = [item for item in items if not self._is_told(loaded, item)]
+        loaded.keys.update({id(item): key for item, key in running.taken})
+        self._down(loaded)
+
+    def _is_told(self, loaded: Loaded, item: Item) -> bool:
+        if type(item) is Input:
+            return bool(item.ticket) and item.ticket not in self.tickets
+        return type(item) is Start and loaded.begun is None
 
     def _unavailable(
         self,
@@ -434,8 +438,9 @@ class Ticker:
     ) -> None:
         """Senders are told; everything else waits until the store is back and says whether the units are there."""
         for running in flight:
-            running.batch = [item for item in running.batch if not self.tell(item, error)]
-            self._tell_begun(running, error)
+            for item in running.view.taken:
+                self.tell(item, error)
+            self._tell_begun(running.loaded, error)
             self._find_out(running, STORE_RETRY_S)
         for _, future in admin:
             if not future.done():
@@ -463,14 +468,10 @@ class Ticker:
             self._lost(running)
         self._go_on()
 
-    def _tell_begun(self, running: _InFlight, error: Exception) -> None:
+    def _tell_begun(self, loaded: Loaded, error: Exception) -> None:
         """Who waits for the first unit of a new log begins it again, if it is wanted still."""
-        begun = running.loaded.begun
-        if begun is None:
-            return
-        running.batch = [item for item in running.batch if type(item) is not Start]
-        running.loaded.begun = None
-        if not begun.done():
+        begun, loaded.begun = loaded.begun, None
+        if begun is not None and not begun.done():
             begun.set_exception(error)
 
     def _tell_dropped(self, view: View) -> None:
@@ -500,7 +501,7 @@ class Ticker:
                 waiter.set_exception(error)
         loaded.asks.clear()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Nobody is left waiting."""
         for ticket in self.tickets.values():
             ticket.fail(KernelClosed())
@@ -513,6 +514,18 @@ class Ticker:
                 timer.cancel()
         for task in self._finding:
             task.cancel()
+        await asyncio.gather(*self._finding, return_exceptions=True)
+
+
+def _in_line(view: View) -> list[int]:
+    """The calls that could not start in this pass; they may have been put in line."""
+    turn = view.find(view.turn, TurnState)
+    return [call for call in turn.calls if _is_proposed(view, call)] if turn is not None else []
+
+
+def _is_proposed(view: View, call: int) -> bool:
+    state = view.find(call, CallState)
+    return state is not None and state.status is CallStatus.PROPOSED
 
 
 def _resolved(waiter: asyncio.Future[None]) -> None:

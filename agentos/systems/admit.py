@@ -73,25 +73,31 @@ def _begin_turn(view: View) -> Decision:
         return NOTHING
     config = view.get(CONVERSATION, ConversationConfig)
     digest, context = view.context(config.agent, config.depth)
-    turn, limits = view.next, context.limits
+    turn, limits, taken = view.next, context.limits, _for_one_turn(state.waiting)
     deadline = Micros(view.now + round(limits.turn_s * 1e6)) if limits.turn_s else None
     pinned = TurnConfig(
         context=digest,
-        inputs=tuple(waiting.seq for waiting in state.waiting),
-        ephemeral=tuple(waiting.seq for waiting in state.waiting if waiting.ephemeral),
-        causes=tuple(waiting.cause for waiting in state.waiting if waiting.cause is not None),
+        inputs=tuple(waiting.seq for waiting in taken),
+        ephemeral=tuple(waiting.seq for waiting in taken if waiting.ephemeral),
+        causes=tuple(waiting.cause for waiting in taken if waiting.cause is not None),
         started_at=view.now,
         step_limit=limits.step_limit,
         call_limit=limits.call_limit,
         deadline_at=deadline,
     )
     changes = (
-        (CONVERSATION, replace(state, open_turn=turn, waiting=())),
+        (CONVERSATION, replace(state, open_turn=turn, waiting=state.waiting[len(taken) :])),
         (turn, pinned),
         (turn, TurnState(phase=Phase.PROMPT)),
     )
     alarms = (Alarm(WakeReason.DEADLINE.value, turn, deadline),) if deadline is not None else ()
     return Decision((Draft(data=TurnStarted(), turn=turn, changes=changes),), alarms=alarms)
+
+
+def _for_one_turn(waiting: tuple[WaitingInput, ...]) -> tuple[WaitingInput, ...]:
+    """All of them; but each delegated task has a turn and an answer of its own, so the second one ends the row."""
+    causes = [n for n, input_ in enumerate(waiting) if input_.cause is not None]
+    return waiting[: causes[1]] if len(causes) > 1 else waiting
 
 
 def _start(view: View, item: Start) -> Decision:

@@ -27,7 +27,8 @@ from agentos.world import Decision, Post, View
 from agentos.world.view import NOTHING
 
 CHILD_SHARE = 8
-"""A child may start an eighth of what its parent has left, and gives back what it did not use."""
+"""A child may start an eighth of what its parent has left, or one for each level down to depth_max where that is more;
+it gives back what it did not use."""
 
 
 @system(over=TurnState, phase=Phase.CALL)
@@ -99,7 +100,7 @@ def _delegate(view: View, state: TurnState, call_: int, config: CallConfig, call
     if left < 1:
         return _too_far(view, state, call_, "children", "the conversations below this root are all used up")
     tool = find_tool(context, config.tool)
-    granted = 1 + (left - 1) // CHILD_SHARE
+    granted = max(1 + (left - 1) // CHILD_SHARE, min(left, context.depth_max - conversation.depth))
     id_ = call_id(view.log, call_)
     parts = (view.log, str(config.subagent)) if tool is not None and tool.reuse else (id_,)
     child = ConversationId(hashed_id(Kind.CONVERSATION, *parts))

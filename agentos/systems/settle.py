@@ -10,6 +10,7 @@ from agentos.components import (
     Phase,
     TurnConfig,
     TurnState,
+    Waiting,
 )
 from agentos.events.entry import ERASED, Draft
 from agentos.events.intake import (
@@ -42,13 +43,17 @@ def settle(view: View, turn: int) -> Decision:
     decision = _take_reports(view, state)
     if decision is not NOTHING:
         return decision
-    not_started = [call for call in open_ if view.get(call, CallState).status is not CallStatus.STARTED]
-    doubted = [call for call in not_started if view.get(call, CallState).attempt]
-    if not_started and not doubted:
+    not_started = [call for call in open_ if not _may_end_by_itself(view.get(call, CallState))]
+    if not_started:
         return _close(view, state, not_started)
     if open_ or state.requested:
         return NOTHING
     return finish_turn(view, state)
+
+
+def _may_end_by_itself(call: CallState) -> bool:
+    """It runs here or in a child, or a probe asks what became of it."""
+    return call.status is CallStatus.STARTED or call.waiting is Waiting.DOUBT
 
 
 def _close(view: View, state: TurnState, calls: list[int]) -> Decision:

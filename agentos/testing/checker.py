@@ -14,6 +14,7 @@ from agentos.events.kinds import ModelRequested
 from agentos.ids import Kind, LogId
 from agentos.journal import Times, fold_unit
 from agentos.kernel import Kernel
+from agentos.persistence.base import Store
 from agentos.testing.invariants import (
     InvariantBroken,
     derived_is_recomputed,
@@ -46,8 +47,9 @@ class Checker:
     A tick is a callback of the loop, where nobody would catch an error: what is broken is kept in `broken`.
     """
 
-    def __init__(self, registry: Registry | None = None) -> None:
-        self.registry = registry or Registry()
+    def __init__(self, store: Store, registry: Registry | None = None) -> None:
+        """store is one that does not wait and never fails, however faulty the kernel's own is."""
+        self.store, self.registry = store, registry or Registry()
         self.broken: list[str] = []
         self.checks = 0
         self.requests = 0
@@ -75,7 +77,7 @@ class Checker:
             raise InvariantBroken(self.broken)
 
     def _findings(self, kernel: Kernel) -> list[str]:
-        broken = self._read_new(kernel)
+        broken = self._read_new()
         for log, loaded in sorted(kernel.ticker.loaded.items()):
             folded = self._world.slice(log)
             if loaded.flying:
@@ -94,27 +96,27 @@ class Checker:
         found = self._logs.get(log)
         return found.seq if found is not None else 0
 
-    def _read_new(self, kernel: Kernel) -> list[str]:
+    def _read_new(self) -> list[str]:
         broken = []
-        for row in at_once(kernel.store.logs(Kind.CONVERSATION.value)):
+        for row in at_once(self.store.logs(Kind.CONVERSATION.value)):
             known = self._logs.get(row.id)
             if known is None:
                 known = self._logs[row.id] = LogCheck(row.id, self.registry)
                 self._world.load(row.id)
                 self._times[row.id] = Times()
             if known.seq < row.seq:
-                self._fold(kernel, known, row.seq)
+                self._fold(known, row.seq)
             if (known.seq, known.digest) != (row.seq, row.digest):
                 known.say(row.seq, "the head of the log is not its last entry")
             broken += known.broken
             known.broken = []
         return broken
 
-    def _fold(self, kernel: Kernel, known: LogCheck, upto: int) -> None:
+    def _fold(self, known: LogCheck, upto: int) -> None:
         slice_ = self._world.slice(known.log)
         assert slice_ is not None, "loaded when first seen"
         units: dict[int, list[Any]] = {}
-        for stored in at_once(kernel.store.entries(known.log, known.seq, upto)):
+        for stored in at_once(self.store.entries(known.log, known.seq, upto)):
             entry = known.add(stored)
             units.setdefault(entry.unit, []).append(entry)
         for unit in units.values():

@@ -20,7 +20,7 @@ from agentos.components import (
     Waiting,
 )
 from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopTurn
-from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, SlotFree
+from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, Resume, SlotFree
 from agentos.ids import CONVERSATION, Kind, LogId, Name
 from agentos.journal.projections import shown_state
 from agentos.kernel import Kernel
@@ -84,8 +84,10 @@ def _phases(slice_: Slice) -> set[Phase]:
 
 
 def _grounded(kernel: Kernel) -> list[tuple[LogId, Loaded]]:
-    """Loaded logs but for those whose last unit is still on its way, as after a connection was lost at a commit."""
-    return [(log, loaded) for log, loaded in sorted(kernel.ticker.loaded.items()) if not loaded.flying]
+    """Loaded logs but for those in between: their last unit is still on its way, as after a connection was lost at a
+    commit, or they were just taken over and have not had their first pass."""
+    loaded = sorted(kernel.ticker.loaded.items())
+    return [(log, one) for log, one in loaded if not one.flying and not any(type(item) is Resume for item in one.intake)]
 
 
 def _is_flying(kernel: Kernel, log: str) -> bool:
@@ -190,7 +192,7 @@ def slots_are_held(kernel: Kernel) -> list[str]:
         broken.extend(
             f"{log} call {call} waits for a slot of {statistics.toolbox}, but is not to be started"
             for log, call in statistics.waiters
-            if not _is_proposed(kernel, log, call)
+            if not _is_proposed(kernel, log, call) and not _is_flying(kernel, log)
         )
     broken.extend(
         f"{log} call {call} runs without a slot of {toolbox}"

@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import hashlib
 import sys
+import warnings
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -60,18 +61,19 @@ class Simulation:
         self.seed, self.random = seed, Random(seed)
         self.store, self.clock = MemoryStore(), ManualClock()
         self.ids, self.salts = SequentialIds(), SequentialSalts()
-        self.plan, self.checker, self.ledger = FaultPlan(seed=seed, rates=rates), Checker(), Ledger()
+        self.plan, self.checker, self.ledger = FaultPlan(seed=seed, rates=rates), Checker(self.store), Ledger()
         self.clients = Clients(self.random, AGENTS)
         self.broken: list[str] = []
         self.rounds = self.lives = 0
-        self._crashes = crashes
+        self._crashes, self._dying = crashes, False
 
     def run(self, rounds: int) -> Report:
         """One life after the other until the rounds are over and everything has ended. Raises InvariantBroken."""
         over = False
         while not over:
             self.lives += 1
-            with asyncio.Runner() as runner:
+            with warnings.catch_warnings(), asyncio.Runner() as runner:
+                warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that a crash leaves behind
                 over = runner.run(self._life(rounds))
                 self.store.abandon()
             self.ledger.forget_running()
@@ -83,6 +85,7 @@ class Simulation:
     async def _life(self, rounds: int) -> bool:
         """One kernel, from its opening until it crashes (False) or everything has ended (True)."""
         asyncio.get_running_loop().set_exception_handler(self._loop_error)
+        self._dying = False
         kernel = Kernel(
             FaultyStore(self.store, self.plan), ids=self.ids, clock=self.clock, salts=self.salts, settings=SETTINGS
         )
@@ -95,7 +98,7 @@ class Simulation:
         while self.rounds < rounds:
             self.rounds += 1
             if self.random.random() < self._crashes:
-                kernel.ticker.after_tick = None
+                kernel.ticker.after_tick, self._dying = None, True
                 return False
             self.clients.wish(kernel)
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))
@@ -137,8 +140,10 @@ class Simulation:
         return found
 
     def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that nobody catches; what a crash leaves pending is none."""
         error = context.get("exception")
-        self.broken.append(f"in the event loop: {context['message']}: {type(error).__name__}: {error}")
+        if isinstance(error, Exception) and not self._dying:
+            self.broken.append(f"in the event loop: {context['message']}: {type(error).__name__}: {error}")
 
     def _raise_if_broken(self) -> None:
         broken = [*self.broken, *self.checker.broken, *self.clients.broken, *self.ledger.broken]

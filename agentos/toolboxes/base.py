@@ -33,7 +33,7 @@ class Doubt(msgspec.Struct, frozen=True):
 
 
 class Toolbox(Protocol):
-    """A named set of tools. The kernel opens it once, shares it as `sharing` says, and closes it at the end of its scope."""
+    """A named set of tools. The kernel opens it once, shares it as `sharing` says, and closes it with its scope."""
 
     kind: ClassVar[Name]
     name: Name

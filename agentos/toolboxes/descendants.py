@@ -118,9 +118,10 @@ def signal_group(leader: int, number: signal.Signals) -> None:
         _log.warning("process group %d has members of another user, which cannot be ended", leader)
 
 
-def signal_process(process: Process, number: signal.Signals) -> None:
-    """Signals a process if it still is the one that was seen."""
-    if not _still(process):
+def signal_process(process: Process, number: signal.Signals, *, but_group: int) -> None:
+    """Signals a process if it still is the one that was seen, unless it is in the group, which has its signal."""
+    stat = _stat(process.pid)
+    if stat is None or stat.process != process or stat.group == but_group:
         return
     try:
         os.kill(process.pid, number)

@@ -2,8 +2,8 @@
 
 The process begins a session of its own. Its output is read in chunks and kept within a bound. The run is over when the
 process itself has ended and its pipes are drained, for at most drain_s: a grandchild that keeps a pipe open holds
-nobody up. What still lives then, or when the run is cancelled, gets SIGTERM, then a grace, then SIGKILL, over and over
-until none is left; descendants that left the group too (see `descendants`).
+nobody up. What still lives then, or when the run is cancelled, gets SIGTERM, a grace, and SIGKILL over and over until
+none is left; descendants that left the group too (see `descendants`).
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one run.
 
     memory_bytes bounds what its output takes, however much is printed: half of it for what is kept of stdout, the rest
-    for making that a text. error_bytes are kept of stderr. A cancelled run has grace_s between SIGTERM and SIGKILL;
-    what a finished one leaves behind has leftover_s only. SIGKILL is given kill_s to work.
+    for making that a text. error_bytes are kept of stderr. The process of a cancelled run has grace_s between SIGTERM
+    and SIGKILL; what is left when it has ended has leftover_s only. SIGKILL is given kill_s to work.
     """
 
     memory_bytes: int = 16 * 1024 * 1024
@@ -78,7 +78,7 @@ async def run_process(command: Command, limits: ProcessLimits) -> Ended:
     try:
         await run.until_drained()
         if run.left_behind() or run.dead_orphans():
-            await _insist(run.stop(limits.leftover_s))
+            await _insist(run.stop(0))
     except asyncio.CancelledError as error:
         await _insist(run.stop(limits.grace_s))
         attach_partial(error, run.out.take_text())
@@ -130,10 +130,12 @@ class _Run:
         return dead_orphans(self._process.pid)
 
     async def stop(self, grace_s: float) -> None:
-        """Ends every process of the run."""
+        """Ends every process of the run; the first one has grace_s for it, the others leftover_s more."""
         try:
             self._signal(signal.SIGTERM)
-            await self._gone(grace_s)
+            await asyncio.wait([self._exit.ended], timeout=grace_s)
+            self._signal(signal.SIGTERM)  # again: on the way from fork to exec the first one may get lost
+            await self._gone(self._limits.leftover_s)
         finally:
             self._signal(signal.SIGKILL)
         if not await self._gone(self._limits.kill_s, signal.SIGKILL):
@@ -174,9 +176,12 @@ class _Run:
         return leader + [process.pid for process in self.left_behind()]
 
     def _signal(self, number: signal.Signals) -> None:
-        for process in self.left_behind():
-            signal_process(process, number)
+        """The group comes first: a script that waits for a child shall learn of the signal, not of the child's end. But
+        whoever is in no group of ours has to be found while the script still lives, and then is remembered."""
+        self.left_behind()
         signal_group(self._process.pid, number)
+        for process in self.left_behind():
+            signal_process(process, number, but_group=self._process.pid)
 
 
 def _spawn(command: Command) -> subprocess.Popen[bytes]:

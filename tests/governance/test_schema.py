@@ -184,12 +184,12 @@ def chained(reference: str) -> dict[str, Any]:
     ids=["deep", "multiplied", "chained by pointers", "chained by anchors", "large"],
 )
 def test_a_schema_made_to_hurt_is_refused_at_once(schema: dict[str, Any], why: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     (problem,) = problems_of(tool(schema), {})
 
     assert problem == f"the schema of search cannot be used: {why}"
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def test_a_pattern_made_to_hurt_ends() -> None:
@@ -220,9 +220,9 @@ def test_a_fitting_call_costs_about_a_microsecond() -> None:
     arguments = {"a": "x"}
     rounds, best_us = 5_000, float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(rounds):
             problems_of(NEEDY, arguments)
-        best_us = min(best_us, (time.perf_counter() - started) / rounds * 1e6)
+        best_us = min(best_us, (time.process_time() - started) / rounds * 1e6)
 
     assert best_us < 5

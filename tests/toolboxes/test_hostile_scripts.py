@@ -63,7 +63,7 @@ async def timed_out(folder: Path, context: Any, limits: ProcessLimits = QUICK) -
 
 
 async def end_when_ready(path: Path, deadline: asyncio.Timeout) -> None:
-    while not path.exists():  # noqa: ASYNC110 - another process makes it
+    while not path.exists():  # noqa: ASYNC110, ASYNC240 - another process makes it
         await asyncio.sleep(0.005)
     deadline.reschedule(asyncio.get_running_loop().time())
 
@@ -89,7 +89,7 @@ async def test_f24_a_script_that_ignores_term_is_killed_after_the_grace(
 
 
 async def test_f24_a_script_that_heeds_term_may_clean_up(script: Write, tmp_path: Path, context: Any) -> None:
-    script("bad", "trap 'echo cleaned > clean; exit' TERM; touch ready; sleep 1000 & wait")
+    script("bad", "trap 'echo cleaned > clean; exit' TERM; sleep 1000 & touch ready; wait")
 
     await timed_out(tmp_path, context, ProcessLimits(grace_s=10))
 
@@ -156,7 +156,10 @@ async def test_f26_a_grandchild_that_leaves_the_group_is_gone_with_the_call(
 
 
 async def test_f26_a_timeout_ends_grandchildren_of_every_kind(script: Write, tmp_path: Path, context: Any) -> None:
-    script("bad", "sleep 60 & setsid sleep 60 & (setsid sleep 60 &) ; env -i setsid sleep 60 & echo up; touch ready; sleep 60")
+    script(
+        "bad",
+        "sleep 60 & setsid sleep 60 & (setsid sleep 60 &) ; env -i setsid sleep 60 & echo up; touch ready; sleep 60",
+    )
 
     assert await timed_out(tmp_path, context) == "up\n"
     assert psutil.Process().children(recursive=True) == []

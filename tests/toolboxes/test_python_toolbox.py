@@ -335,9 +335,9 @@ async def test_a_plain_async_tool_costs_next_to_nothing() -> None:
     arguments: dict[str, Any] = {"text": "x", "tags": ["y"]}
     rounds, best_us = 2_000, float("inf")
     for _ in range(5):
-        started = time.perf_counter()
+        started = time.process_time()
         for _ in range(rounds):
             await toolbox.call(Name("echo"), arguments, None)  # type: ignore[arg-type]
-        best_us = min(best_us, (time.perf_counter() - started) / rounds * 1e6)
+        best_us = min(best_us, (time.process_time() - started) / rounds * 1e6)
 
     assert best_us < 10

@@ -203,5 +203,5 @@ async def test_an_edited_agent_is_in_force_from_its_next_turn_on() -> None:
 async def test_two_tools_of_one_name_are_never_silent() -> None:
     other = PythonToolbox("other", [get_date], ToolboxSharing.STATELESS)
     async with lab(Mind("hi"), TOOLS, toolboxes=[other]) as here:
-        with pytest.raises(ConfigurationError, match="two tools are named get_date: of toolbox other and of toolbox box"):
+        with pytest.raises(ConfigurationError, match="named get_date: of toolbox other and of toolbox box"):
             await here.ask()

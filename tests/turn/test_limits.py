@@ -191,7 +191,8 @@ async def test_a_known_tool_begins_the_count_of_unknown_ones_anew() -> None:
 
 @pytest.mark.parametrize("key", ["step_limit", "call_limit"])
 async def test_the_turn_pins_the_limits_that_it_began_with(key: str) -> None:
-    async with lab(Mind("one"), [work], **{key: 7}) as here:
+    spec: dict[str, Any] = {key: 7}
+    async with lab(Mind("one"), [work], **spec) as here:
         conversation = await here.start()
         await conversation.ask("go")
         (started,) = await entries_of(conversation, "turn.started")

@@ -6,7 +6,7 @@ import asyncio
 
 from agentos.components import Outcome
 from agentos.events.model import Role
-from agentos.kernel import RunOutcome
+from agentos.kernel import Conversation, RunOutcome
 from agentos.toolboxes.base import Finish
 from tests.support import Mind, call, calls, entries_of, kinds, lab, results, settled, units, until
 
@@ -145,7 +145,7 @@ async def test_calls_of_one_reply_run_at_once_and_their_results_stand_in_call_or
         await until(lambda: len(inside) == 3)
         for n, name in enumerate("cab", 1):
             doors[name].set()
-            await until(lambda n=n: _ended(conversation, n))  # type: ignore[misc]
+            await until(lambda n=n: _ended(conversation, n))
         await asked
 
         assert [text for _, text in await results(conversation)] == ["result of c", "result of a", "result of b"]
@@ -243,5 +243,5 @@ async def test_the_last_settled_turn_stays_in_the_world_until_the_next_begins() 
         assert set(here.kernel.world.components(second.turn)) == {"turn_config", "turn_state"}
 
 
-async def _ended(conversation: object, n: int) -> bool:
-    return len(await results(conversation)) == n  # type: ignore[arg-type]
+async def _ended(conversation: Conversation, n: int) -> bool:
+    return len(await results(conversation)) == n

@@ -50,7 +50,7 @@ async def replay(
 
 
 async def verify(*, json: Annotated[bool, Parameter(negative="")] = False, here: Here) -> int:
-    """Recompute digests, commitments and tables from the log. Each difference names log, seq and table; exit code 0 or 1.
+    """Recompute digests, commitments and tables from the log; differences name log, seq and table. Exit code 0 or 1.
 
     Parameters
     ----------

@@ -17,6 +17,8 @@ from agentos.interfaces.cli.output import put_json, put_table, say
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
 
+PART_MIN = 4
+"""How many letters of a call's id must be given: an answer should not go to the wrong one by a slip."""
 HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
 
 _REQUESTS = """
@@ -43,7 +45,7 @@ async def answer(
     Parameters
     ----------
     request
-        the id of the call that waits, or a part of it that no other has
+        the id of the call that waits, or its end
     verdict
         allow or deny
     reason
@@ -103,13 +105,15 @@ def _list(waiting: list[dict[str, Any]], json: bool) -> None:
 
 async def _find_request(store: Reading, text: str, waiting: list[str]) -> str:
     """The waiting call that this names. Raises UsageError naming near ones, or what became of it."""
-    found = [id_ for id_ in waiting if text == id_ or text in (id_[: len(text)], id_[-len(text) :])]
+    found = [id_ for id_ in waiting if text == id_ or (len(text) >= PART_MIN and id_.endswith(text))]
     if len(found) == 1:
         return found[0]
     if found:
-        raise UsageError(f"{text!r} is a part of {len(found)} ids: {', '.join(found)}")
+        raise UsageError(f"{text!r} is the end of {len(found)} ids: {', '.join(found)}")
     if is_id(text, Kind.CALL):
         log_and_seq(text)
         for (status,) in (await store.query(_STATUS, (text,))).rows:
             raise UsageError(f"{text} does not wait for approval: it is {status}")
-    raise UsageError(f"no call {text[:80]!r} waits for approval; 'agentos answer' lists those that do{hint(text, waiting)}")
+    raise UsageError(
+        f"no call {text[:80]!r} waits for approval; 'agentos answer' lists those that do{hint(text, waiting)}"
+    )

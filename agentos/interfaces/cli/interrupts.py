@@ -26,7 +26,9 @@ class Interrupts:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
     def _pressed(self) -> None:

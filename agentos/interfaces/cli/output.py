@@ -85,11 +85,8 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, clip: boo
         cells = [[_clipped(text, CELL_MAX) for text in row] for row in cells]
     heads = [cell(column) for column in columns]
     widths = [max(map(width, column)) for column in zip(heads, *cells, strict=True)]
-    right = [all(_is_number(row[n]) for row in rows) and bool(rows) for n in range(len(columns))]
-    return [
-        "  ".join(_padded(text, size, to_right) for text, size, to_right in zip(line, widths, right, strict=True)).rstrip()
-        for line in (heads, *cells)
-    ]
+    right = [_is_numeric([row[n] for row in rows]) for n in range(len(columns))]
+    return [_line(line, widths, right) for line in (heads, *cells)]
 
 
 def width(text: str) -> int:
@@ -97,6 +94,11 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(_char_width(char) for char in text)
+
+
+def counted(number: int, thing: str) -> str:
+    """1 step, 2 steps."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def is_terminal(stream: TextIO) -> bool:
@@ -118,6 +120,11 @@ def terminal_width() -> int:
 def _escape(char: str) -> str:
     code = ord(char)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = (_padded(text, size, to_right) for text, size, to_right in zip(cells, widths, right, strict=True))
+    return "  ".join(padded).rstrip()
 
 
 def _padded(text: str, size: int, to_right: bool) -> str:
@@ -143,8 +150,10 @@ def _char_width(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+def _is_numeric(values: Sequence[object]) -> bool:
+    """Whether a column has numbers and nothing else."""
+    known = [value for value in values if value is not None]
+    return bool(known) and all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in known)
 
 
 def _plain(value: object) -> object:

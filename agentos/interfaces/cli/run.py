@@ -13,7 +13,7 @@ from agentos.interfaces.cli.errors import Exit, UsageError, code_of_outcome
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.interrupts import Interrupts
 from agentos.interfaces.cli.invocation import Here
-from agentos.interfaces.cli.output import is_terminal, put_answer, put_json, say
+from agentos.interfaces.cli.output import counted, is_terminal, put_answer, put_json, say
 from agentos.interfaces.cli.waiting import Waited, wait_for
 from agentos.interfaces.cli.workplace import Workplace, opened
 from agentos.kernel import Conversation, Kernel, RunOutcome
@@ -26,7 +26,9 @@ async def run(
     *,
     agent_file: Annotated[list[Path] | None, Parameter(name="--agent-file", negative="")] = None,
     agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
-    prompt: Annotated[list[str] | None, Parameter(name=["--prompt", "-p"], allow_leading_hyphen=True, negative="")] = None,
+    prompt: Annotated[
+        list[str] | None, Parameter(name=["--prompt", "-p"], allow_leading_hyphen=True, negative="")
+    ] = None,
     resume: Annotated[bool, Parameter(negative="")] = False,
     wait: Annotated[bool, Parameter(negative="")] = False,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -76,7 +78,7 @@ async def _resume(work: Workplace, conversation: str | None, *, wait: bool, json
         if not talks:
             say("no open turn was left behind")
             return Exit.OK
-        say(f"taking up {len(talks)} open turns")
+        say(f"taking up {counted(len(talks), 'open turn')}")
         with Interrupts(talks) as interrupts:
             waited = await wait_for(kernel, {talk.id: _end(kernel, talk) for talk in talks}, stay=wait)
         _show(waited, json=json)
@@ -106,7 +108,7 @@ async def _known(kernel: Kernel, text: str) -> Conversation:
 def _from_stdin() -> str:
     if is_terminal(sys.stdin):
         raise UsageError("nothing to ask: give the text with -p TEXT, or on stdin")
-    return sys.stdin.read()
+    return sys.stdin.read().removesuffix("\n")
 
 
 def _show(waited: Waited, *, json: bool) -> None:
@@ -120,14 +122,16 @@ def _show(waited: Waited, *, json: bool) -> None:
             put_answer(outcome.text)
         say(line_of(outcome))
     for call in waited.requests:
-        say(f"waiting for approval of {waited.tools[call]}: agentos answer {call} allow|deny, then agentos run --resume")
+        how = f"agentos answer {call} allow|deny, then agentos run --resume"
+        say(f"waiting for approval of {waited.tools[call]}: {how}")
 
 
 def line_of(outcome: RunOutcome) -> str:
     """One line for people: which conversation, how its turn ended, and what it took."""
     error = f": {' '.join(outcome.error.split())}" if outcome.error else ""
-    took = f"{outcome.steps} steps, {outcome.calls} calls, {outcome.input_tokens}+{outcome.output_tokens} tokens"
-    return f"{outcome.conversation} ({outcome.agent}): {outcome}{error}; {took}"
+    took = f"{counted(outcome.steps, 'step')}, {counted(outcome.calls, 'call')}"
+    tokens = f"{outcome.input_tokens}+{outcome.output_tokens} tokens"
+    return f"{outcome.conversation} ({outcome.agent}): {outcome}{error}; {took}, {tokens}"
 
 
 def as_object(outcome: RunOutcome) -> dict[str, object]:

@@ -85,7 +85,7 @@ def _show_request(step: StepRequest, *, json: bool) -> int:
 
 
 def _request_lines(step: StepRequest) -> Iterator[str]:
-    yield f"{step.conversation} seq {step.seq}: {step.agent}, turn {step.turn}, step {step.step}, attempt {step.attempt}"
+    yield f"{step.turn} seq {step.seq}: {step.agent}, step {step.step}, attempt {step.attempt}"
     yield f"model: {body_text(step.model)}"
     for part in step.prompt:
         yield from _block("prompt", part)

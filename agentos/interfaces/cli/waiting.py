@@ -52,7 +52,8 @@ async def wait_for(
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
     ended = [task.result() for task in tasks.values() if task not in pending]
-    return Waited([outcome for outcome in ended if outcome is not None], open_requests(kernel) if pending else [], kernel)
+    outcomes = [outcome for outcome in ended if outcome is not None]
+    return Waited(outcomes, open_requests(kernel) if pending else [], kernel)
 
 
 def _tool(kernel: Kernel, call: CallId) -> str:

@@ -11,6 +11,7 @@ from agentos.definitions import PROJECT_FILE, AgentSpec, Project, load_agents, l
 from agentos.errors import ConfigurationError, UnknownAgent
 from agentos.interfaces.cli.errors import UsageError
 from agentos.interfaces.cli.invocation import Invocation
+from agentos.interfaces.cli.output import say
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
 
@@ -59,6 +60,8 @@ async def opened(work: Workplace) -> AsyncIterator[Kernel]:
     async with open_kernel(work.url) as kernel:
         for toolbox in work.project.toolboxes() if work.project is not None else ():
             await kernel.add_toolbox(toolbox)
+            for problem in getattr(toolbox, "problems", ()):
+                say(f"toolbox {toolbox.name}: {problem.path} is left out: {problem.reason}")
         for spec in work.agents.values():
             await kernel.install(spec.path or spec)
         kernel.check()

@@ -31,8 +31,8 @@ async def demo(
 ) -> int:
     """Let agents search, count and take notes in the files of a folder, in many conversations at once.
 
-    Nothing in the folder is changed, and no key or network is needed: the agents' models are functions. Afterwards comes
-    what the store tells of it, and whether everything that was borrowed came back. The store stays for you to query.
+    Nothing in the folder is changed, and no key or network is needed: the agents' models are functions. Afterwards
+    comes what the store tells of it, and whether everything that was borrowed came back. The store stays to query.
 
     Parameters
     ----------
@@ -63,5 +63,5 @@ async def demo(
         same = await report.tell(stage.url, stage.notes)
         after = await held_after(before, temporary)
     report.held(before, after)
-    report.farewell(stage.url, stage.notes)
+    report.farewell(stage.url)
     return Exit.OK if same and after == before else Exit.FAILURE

@@ -1,4 +1,4 @@
-"""What a process holds: tasks, open files, threads, child processes, temporary files. No library beside Python's own."""
+"""What a process holds: tasks, open files, threads, child processes, temporary files. By Python's own library."""
 
 from __future__ import annotations
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agentos.events.model import Message, ModelReply, ModelRequest, Role, ToolCall, Usage
+from agentos.events.model import Finish, Message, ModelReply, ModelRequest, Role, ToolCall, Usage
 from agentos.interfaces.cli.demo.sampling import quoted, unquoted
+from agentos.interfaces.cli.output import counted
 
 Reply = Callable[[ModelRequest], ModelReply]
 
 ALONE = "this folder alone"
+FOUND_MAX = 10
+"""How many lines the tool shows at most."""
 CHARS_PER_TOKEN = 4
 
 
@@ -56,8 +59,8 @@ def searcher(request: ModelRequest) -> ModelReply:
         return _calls(ToolCall("search_text", {"path": file, "text": word}))
     lines = re.findall(r"^\d+:", results[0], re.MULTILINE)
     if lines:
-        many = " or more" if len(lines) == 10 else ""
-        return ModelReply(f"{quoted(word)} stands in {len(lines)}{many} lines of {quoted(file)}.")
+        many = counted(len(lines), "line") if len(lines) < FOUND_MAX else f"{FOUND_MAX} lines or more"
+        return ModelReply(f"{quoted(word)} stands in {many} of {quoted(file)}.")
     if len(results) == 1:
         return _calls(ToolCall("count_lines", {"path": file}))
     return ModelReply(f"{quoted(word)} is not in {quoted(file)} ({_numbers(results[1]) or 'which cannot be read'}).")
@@ -91,7 +94,7 @@ def clerk(request: ModelRequest) -> ModelReply:
 
 
 def _calls(*calls: ToolCall) -> ModelReply:
-    return ModelReply(calls=calls)
+    return ModelReply(calls=calls, finish=Finish.TOOL_USE)
 
 
 def _ask(request: ModelRequest, slug: str, task: str) -> ToolCall:
@@ -116,4 +119,4 @@ def _results(request: ModelRequest) -> list[str]:
 
 def _numbers(text: str) -> str:
     """lines=3 words=7 -> 3 lines, 7 words; empty when the text has none, as a failed call's."""
-    return ", ".join(f"{number} {name}" for name, number in re.findall(r"(\w+)=(\d+)", text))
+    return ", ".join(counted(int(number), thing) for thing, number in re.findall(r"(\w+)s=(\d+)", text))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from agentos.interfaces.cli.demo.sampling import Sample, quoted
 
-SHARES = (("librarian", 35), ("searcher", 25), ("walker", 15), ("clerk", 25))
+SHARES = {"librarian": 35, "searcher": 25, "walker": 15, "clerk": 25}
 """Who is asked how often, in per cent."""
 
 NO_FILE = "./nothing-here"
@@ -22,8 +22,7 @@ class Question(NamedTuple):
 
 def make_questions(drawn: Sample, random: Random, count: int) -> list[Question]:
     """As many as asked for, the first of them one that goes through all agents' hands."""
-    slugs, weights = zip(*SHARES, strict=True)
-    agents = ["librarian", *random.choices(slugs, weights, k=max(0, count - 1))][:count]
+    agents = ["librarian", *random.choices(list(SHARES), list(SHARES.values()), k=count - 1)]
     return [Question(agent, _text(agent, drawn, random)) for agent in agents]
 
 

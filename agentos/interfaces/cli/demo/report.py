@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import shlex
-import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 from agentos import Kernel, RunOutcome
 from agentos.components import CallState, CallStatus, ConversationConfig, Phase, TurnState
 from agentos.history import Divergence, Identical, lineage_of, render_tree, replay_all, verify_store
 from agentos.interfaces.cli.demo.leaks import Held
+from agentos.interfaces.cli.demo.notes import Notebook
 from agentos.interfaces.cli.demo.sampling import Sample
-from agentos.interfaces.cli.output import bold, put, put_table
+from agentos.interfaces.cli.output import bold, counted, put, put_table
 from agentos.interfaces.cli.ps import COLUMNS, as_row, processes
 from agentos.kernel.reading import Reading, reading
 
@@ -24,16 +23,18 @@ SHOWN = 10
 QUERIES = (
     "select state, depth, count(*) as conversations from conversations group by state, depth",
     "select tool, status, count(*) as calls, round(avg(ms), 1) as mean_ms from tool_calls group by tool, status",
-    "select agent, count(*) as conversations, sum(steps) as steps, sum(input_tokens) as input_tokens, "
-    "sum(output_tokens) as output_tokens from conversations group by agent",
+    "select agent, count(*) as n, sum(input_tokens + output_tokens) as tokens from conversations group by agent",
 )
+
+MESSAGES = "select agent, role, text from conversations join messages using (n) limit 20"
+SLOWEST = "select tool, round(ms) as ms, arguments from tool_calls order by ms desc limit 10"
 
 
 class Report:
     """Prints the demo's sections in the order of its methods."""
 
     def opening(self, folder: Path, seed: int, drawn: Sample, count: int) -> None:
-        put(f"{count} conversations on {len(drawn.files)} text files of {folder.absolute()} (--seed {seed})")
+        put(f"{count} conversations on {counted(len(drawn.files), 'text file')} of {folder.absolute()} (--seed {seed})")
         put("  librarian asks searcher and walker, walker asks itself once more, clerk works alone")
         put("  toolbox files: three scripts, a pool of 4; toolbox notes: Python over a SQLite file, exclusive")
 
@@ -43,16 +44,17 @@ class Report:
         turns = sum(state.phase is not Phase.SETTLED for _, state in kernel.world.find(TurnState))
         calls = kernel.world.find(CallState, status=CallStatus.STARTED)
         delegated = sum(state.child is not None for _, state in calls)
-        put(f"\nAfter {after_s:g} s the World holds {conversations} conversations, {turns} of them at work;")
-        rooms = [f"{room.toolbox}: {len(room.holders)} in, {len(room.waiters)} wait" for room in kernel.slots.statistics()]
-        put(f"  calls: {delegated} delegated; " + "; ".join(rooms))
+        put(f"\nAfter {after_s:.1f} s the World holds {conversations} conversations, {turns} of them at work")
+        put(f"  {counted(delegated, 'call')} with other agents")
+        for room in kernel.slots.statistics():
+            put(f"  toolbox {room.toolbox}: {len(room.holders)} inside, {len(room.waiters)} waiting")
 
     def played(self, outcomes: Sequence[RunOutcome], took_s: float) -> None:
         counts = Counter(str(outcome) for outcome in outcomes)
         said = ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items()))
-        put(f"All {len(outcomes)} turns ended within {took_s:.1f} s: {said}.")
+        put(f"After {took_s:.1f} s all {len(outcomes)} have their answer: {said}")
 
-    async def tell(self, url: str, notes: Path) -> bool:
+    async def tell(self, url: str, notes: Notebook) -> bool:
         """What the store has, read after the kernel is closed; whether replay and verify found it in order."""
         async with reading(url) as store:
             await self._processes(store)
@@ -68,21 +70,19 @@ class Report:
         put_table(("", "before", "after"), [(name, _known(first), _known(last)) for name, first, last in rows])
         put("equal" if before == after else "NOT equal: something was not given back")
 
-    def farewell(self, url: str, notes: Path) -> None:
+    def farewell(self, url: str) -> None:
         command = f"agentos --store {shlex.quote(url)}"
         put("\nThe store stays; ask it yourself:")
-        put(f"""  {command} query "select role, text from messages limit 20" """.rstrip())
-        put(f"""  {command} query "select agent, text from conversations join messages using (n) where role = 'user'" """.rstrip())
-        put(f"  {command} ps")
-        put(f"The notes are in {notes}.")
+        for rest in ("ps", f'query "{MESSAGES}"', f'query "{SLOWEST}"'):
+            put(f"  {command} {rest}")
 
     async def _processes(self, store: Reading) -> None:
         rows = await processes(store)
-        self._title(f"Processes: the first {min(SHOWN, len(rows))} of {len(rows)}")
+        self._title(f"agentos ps: the first {min(SHOWN, len(rows))} of {len(rows)}")
         put_table(COLUMNS, [as_row(row) for row in rows[:SHOWN]])
 
     async def _query(self, store: Reading, sql: str) -> None:
-        self._title(sql)
+        self._title(f'agentos query "{sql}"')
         found = await store.query(sql)
         put_table(found.columns, found.rows)
 
@@ -90,11 +90,11 @@ class Report:
         """Of the conversation that goes down furthest."""
         deepest = "select root from conversations order by depth desc, started_at limit 1"
         for (root,) in (await store.query(deepest)).rows:
-            self._title(f"Lineage of {root}")
+            self._title(f"agentos lineage {root}")
             put(render_tree(await lineage_of(store.store, root)))
 
     async def _replay(self, store: Reading) -> bool:
-        self._title("Replay: everything decided again from the log, without a model or a tool")
+        self._title("agentos replay: all decided again from the log, without a model or a tool")
         results = [result async for result in replay_all(store.store)]
         diverged = [result for result in results if isinstance(result, Divergence)]
         identical = [result for result in results if isinstance(result, Identical)]
@@ -104,19 +104,17 @@ class Report:
         return not diverged
 
     async def _verify(self, store: Reading) -> bool:
-        self._title("Verify: digests, commitments and tables computed anew")
+        self._title("agentos verify: digests, commitments and tables computed anew")
         report = await verify_store(store.store)
         put(str(report))
         for difference in report.differences:
             put(f"  {difference}")
         return report.ok
 
-    def _notes(self, path: Path) -> None:
-        with closing(sqlite3.connect(path)) as db:
-            ((notes,),) = db.execute("select count(*) from notes").fetchall()
-            ((most,),) = db.execute("select most_at_once from facts").fetchall()
+    def _notes(self, notes: Notebook) -> None:
         self._title("Notes")
-        put(f"{notes} notes in {path}; of the calls that read and wrote it, at most {most} were inside at once")
+        put(f"{counted(notes.count(), 'note')} in {notes.path}")
+        put(f"calls that read and wrote there: never more than {notes.most_at_once} inside at once")
 
     def _title(self, text: str) -> None:
         put()

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from stat import S_ISDIR, S_ISREG
 
 import msgspec
 
@@ -31,16 +32,16 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sample(folder: Path, random: Random) -> Sample:
-    """Draws from a folder. An empty one gives no file, the folder itself, and one word. Raises OSError when unreadable."""
+    """Draws from a folder; of an empty one, no file, itself, and one word. Raises OSError when it cannot be read."""
     files: list[str] = []
     folders: list[str] = ["."]
     for path, is_folder in _visit(folder):
         (folders if is_folder else files).append(path)
     files = sorted(random.sample(files, min(FILES_MAX, len(files))))
-    text = [(path, words) for path in files if (words := _words(folder / path)) is not None]
-    words = sorted({word for _, found in text for word in found})
+    text = {path: found for path in files if (found := _words(folder / path)) is not None}
+    words = sorted(set[str]().union(*text.values()))
     return Sample(
-        files=[path for path, _ in text],
+        files=list(text),
         folders=sorted(random.sample(folders, min(FILES_MAX, len(folders)))),
         words=random.sample(words, min(WORDS_MAX, len(words))) or ["agentos"],
     )
@@ -59,11 +60,11 @@ def unquoted(message: str) -> list[str]:
 def _visit(folder: Path) -> Iterator[tuple[str, bool]]:
     """Paths and whether each is a folder, breadth first, without hidden ones and links; a bounded number."""
     waiting = deque(["."])
-    left = VISITED_MAX
+    left, device = VISITED_MAX, folder.stat().st_dev
     os.scandir(folder).close()
     while waiting and left > 0:
         here = waiting.popleft()
-        for name, is_folder in _inside(folder / here, left):
+        for name, is_folder in _inside(folder / here, left, device):
             left -= 1
             path = f"{here}/{name}"
             if is_folder:
@@ -71,8 +72,11 @@ def _visit(folder: Path) -> Iterator[tuple[str, bool]]:
             yield path, is_folder
 
 
-def _inside(folder: Path, limit: int) -> list[tuple[str, bool]]:
-    """Names directly inside that a message can carry, sorted, and whether each is a folder; unreadable gives none."""
+def _inside(folder: Path, limit: int, device: int) -> list[tuple[str, bool]]:
+    """Names directly inside that a message can carry, sorted, and whether each is a folder; unreadable gives none.
+
+    Other devices are left out, and with them what only looks like files; so are empty files.
+    """
     found: list[tuple[str, bool]] = []
     try:
         with os.scandir(folder) as entries:
@@ -81,9 +85,12 @@ def _inside(folder: Path, limit: int) -> list[tuple[str, bool]]:
                     break
                 if entry.name.startswith(".") or not _is_utf8(entry.name):
                     continue
-                if entry.is_dir(follow_symlinks=False):
+                stat = entry.stat(follow_symlinks=False)
+                if stat.st_dev != device:
+                    continue
+                if S_ISDIR(stat.st_mode):
                     found.append((entry.name, True))
-                elif entry.is_file(follow_symlinks=False) and entry.stat().st_size <= FILE_BYTES_MAX:
+                elif S_ISREG(stat.st_mode) and 0 < stat.st_size <= FILE_BYTES_MAX:
                     found.append((entry.name, False))
     except OSError:
         return sorted(found)

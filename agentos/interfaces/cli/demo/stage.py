@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import agentos
-from agentos import AgentSpec, Kernel, RunOutcome, ToolboxSpec
-from agentos.definitions import make_toolbox
+from agentos import AgentSpec, Kernel, RunOutcome, ScriptToolbox
 from agentos.errors import ConfigurationError
-from agentos.interfaces.cli.demo import minds, notes
+from agentos.interfaces.cli.demo import minds
+from agentos.interfaces.cli.demo.notes import Notebook
 from agentos.interfaces.cli.demo.questions import Question
 from agentos.interfaces.cli.demo.report import Report
 
 STORE = "sqlite:///.agentos/demo.db"
-HERE = Path(__file__).parent
+SCRIPTS = Path(__file__).parent / "tools"
 SCRIPTS_AT_ONCE = 4
 GLANCE_S = 0.5
 """When the World is looked at while everybody works."""
@@ -59,49 +59,50 @@ MINDS = {"librarian": minds.librarian, "searcher": minds.searcher, "walker": min
 
 
 class Stage:
-    """Where the demo plays. url is the store, new for each run; notes the file of the notes beside it."""
+    """Where the demo plays. url is the store, new for each run; the notes are in a file beside it."""
 
     def __init__(self, folder: Path, url: str | None) -> None:
+        """Raises ConfigurationError for a store that would not stay."""
         self.folder, self.url = folder.absolute(), url or STORE
-        self.file = Path(self.url.partition("?")[0].removeprefix("sqlite:///"))
-        self.notes = self.file.with_name(f"{self.file.stem}-notes.db")
-        self._given = url is not None
         if not self.url.startswith("sqlite:///"):
-            raise ConfigurationError(f"store {self.url!r}: the demo leaves its store to you, so it has to be sqlite:///FILE")
+            raise ConfigurationError(f"store {self.url!r}: the demo leaves its store to you; name sqlite:///FILE")
+        self._file = Path(self.url.partition("?")[0].removeprefix("sqlite:///"))
+        self._given = url is not None
+        self.notes = Notebook(self._file.with_name(f"{self._file.stem}-notes.db"))
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Kernel]:
-        """A kernel over a new store, with toolboxes and agents. Raises ConfigurationError for a store in use."""
+        """A kernel over a new store, with toolboxes and agents. Raises ConfigurationError for a store that exists."""
         self._clear()
-        os.environ[notes.FILE_VARIABLE] = str(self.notes.absolute())
         async with agentos.open(self.url) as kernel:
-            await kernel.add_toolbox(make_toolbox("files", self._files(), HERE))
-            await kernel.add_toolbox(make_toolbox("notes", _NOTES, HERE))
+            await kernel.add_toolbox(
+                ScriptToolbox("files", directories=[SCRIPTS], cwd=self.folder, size=SCRIPTS_AT_ONCE)
+            )
+            await kernel.add_toolbox(self.notes.toolbox())
             for spec in AGENTS:
                 await kernel.install(spec, model=minds.Mind(MINDS[spec.slug]))
             kernel.check()
             yield kernel
 
     async def play(self, kernel: Kernel, questions: Sequence[Question], report: Report) -> list[RunOutcome]:
-        """Asks all at once; meanwhile the World is looked at."""
+        """Asks all at once, and looks at the World meanwhile."""
         talks = [await kernel.start(question.agent) for question in questions]
-        loop = asyncio.get_running_loop()
+        loop, started = asyncio.get_running_loop(), time.monotonic()
         asked = [loop.create_task(talk.ask(question.text)) for talk, question in zip(talks, questions, strict=True)]
-        await asyncio.wait(asked, timeout=GLANCE_S)
-        report.glance(kernel, GLANCE_S)
-        return list(await asyncio.gather(*asked))
-
-    def _files(self) -> ToolboxSpec:
-        return ToolboxSpec(kind="script", path="tools", cwd=str(self.folder), sharing=f"pool({SCRIPTS_AT_ONCE})")
+        try:
+            await asyncio.wait(asked, timeout=GLANCE_S)
+            report.glance(kernel, time.monotonic() - started)
+            return list(await asyncio.gather(*asked))
+        finally:
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
 
     def _clear(self) -> None:
-        """Removes the store of an earlier demo, and never one that somebody named. Raises ConfigurationError."""
-        self.notes.parent.mkdir(parents=True, exist_ok=True)
-        for old in (self.file, self.notes):
+        """Removes what an earlier demo left, and nothing that somebody named. Raises ConfigurationError."""
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        for old in (self._file, self.notes.path):
             if self._given and old.exists():
                 raise ConfigurationError(f"{old} exists; the demo begins with a new store, so name another")
             for path in old.parent.glob(f"{old.name}*"):
                 path.unlink()
-
-
-_NOTES = ToolboxSpec(kind="python", path="notes.py", sharing="exclusive")

@@ -1,0 +1,80 @@
+"""What all runners share: the live services they ask, and the handle of one running effect."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from agentos.clock import Clock
+from agentos.components import AgentContext, CallConfig, CallState, ModelRef
+from agentos.effects.deadlines import Deadlines
+from agentos.events.effects import Effect, RequestModel
+from agentos.events.intake import Item
+from agentos.events.model import ModelDelta, ModelRequest
+from agentos.ids import LogId, Name
+from agentos.lineage import Lineage
+from agentos.models.base import ModelClient
+from agentos.ports import Hook
+from agentos.resources import Scope
+from agentos.toolboxes.base import Toolbox
+
+
+class Services(Protocol):
+    """What runners need from the kernel; all of it live, none of it stored by them."""
+
+    clock: Clock
+
+    def report(self, log: LogId, item: Item) -> None: ...
+    def publish_delta(self, delta: ModelDelta) -> None: ...
+    def wants_deltas(self, log: LogId) -> bool: ...
+    def turn_context(self, log: LogId, turn: int) -> AgentContext: ...
+    def request(self, effect: RequestModel) -> ModelRequest: ...
+    def model(self, slug: Name, ref: ModelRef) -> ModelClient: ...
+    def toolbox(self, name: Name | None) -> Toolbox | None: ...
+    def hooks(self) -> list[Hook]: ...
+    def body(self, log: LogId, seq: int, i: int) -> Any: ...
+    def call(self, log: LogId, call: int) -> tuple[CallConfig, CallState]: ...
+    def lineage(self, log: LogId, turn: int, call: int) -> Lineage: ...
+    def call_scope(self, log: LogId, turn: int, call: int) -> Scope: ...
+
+
+class Running:
+    """One running effect. ended says why its task was cancelled: `stopped` or `timeout`; empty when it was not.
+
+    done: its end is known, and nothing may cancel what is left to do before the report.
+    """
+
+    __slots__ = ("_deadlines", "begun", "done", "effect", "ended", "task")
+
+    def __init__(self, effect: Effect, deadlines: Deadlines) -> None:
+        self.effect = effect
+        self.ended = ""
+        self.begun = self.done = False
+        self.task: asyncio.Task[None] | None = None
+        self._deadlines = deadlines
+
+    def cancel(self, why: str) -> None:
+        """The first reason counts. A task that is cancelled before it begins would never make its report."""
+        if self.ended or self.done:
+            return
+        self.ended = why
+        if self.begun and self.task is not None:
+            self.task.cancel()
+
+    def begin(self) -> None:
+        self.begun = True
+        if self.ended and self.task is not None:
+            self.task.cancel()
+
+    def limit(self, limit_s: float) -> None:
+        """Cancels it as `timeout` when it runs longer than this from now."""
+        self._deadlines.add(self, limit_s)
+
+    def was_cancelled(self) -> bool:
+        """Whether a CancelledError is ours; then the task goes on, to make its report."""
+        if not self.ended:
+            return False
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        return True

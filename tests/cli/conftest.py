@@ -1,0 +1,33 @@
+"""Fixtures: the command as a real process, and a project to call it in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.support import Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    """The command, called in an empty folder."""
+    return Cli(tmp_path)
+
+
+@pytest.fixture
+def project(cli: Cli) -> Cli:
+    """The command, called in a project as `init` writes it."""
+    cli("init")
+    return cli
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A project with three conversations in its store, one of them with a subagent; tests only read it."""
+    cli = Cli(tmp_path_factory.mktemp("shared"))
+    cli("init")
+    cli.write("agents/lead.yaml", "slug: lead\nmodel: direct\nsubagents: [helper]\n")
+    cli("run", "-p", 'count_words text="to be or not"')
+    cli("run", "-a", "lead", "-p", "ask_helper task='count_words text=\"a b\"'")
+    return cli

@@ -1,0 +1,110 @@
+"""Calls the command as people do: in a process of its own, in a folder, over a real SQLite file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 60
+_HIDDEN = ("AGENTOS_STORE", "AGENTOS_DEBUG", "NO_COLOR", "PYTHONUTF8", "PYTHONIOENCODING")
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """What --json printed."""
+        return json.loads(self.out)
+
+
+class Cli:
+    """The command in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(
+        self, *words: str, code: int = 0, stdin: str = "", env: Mapping[str, str] | None = None, folder: Path | None = None
+    ) -> Result:
+        """Runs to the end, and checks the exit code."""
+        ended = subprocess.run(
+            command(words),
+            input=stdin.encode(),
+            capture_output=True,
+            cwd=folder or self.folder,
+            env=environment(env),
+            timeout=LIMIT_S,
+            check=False,
+        )
+        result = Result(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+        assert result.code == code, f"{words} ended with {result.code}, not {code}:\n{result.err}\n{result.out}"
+        return result
+
+    def start(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
+        """Starts and goes on at once."""
+        return subprocess.Popen(
+            command(words),
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self.folder,
+            env=environment(None),
+            text=True,
+        )
+
+    def write(self, name: str, text: str, *, executable: bool = False) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        if executable:
+            path.chmod(0o755)
+        return path
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query over the project's store, read by SQLite alone."""
+        url = f"file:{self.folder}/.agentos/agentos.db?mode=ro"
+        with closing(sqlite3.connect(url, uri=True)) as db:
+            return db.execute(sql).fetchall()
+
+    def ids(self, agent: str | None = None) -> list[str]:
+        """The conversations of an agent, or all, oldest first."""
+        found = self.rows("select id, agent from conversations order by started_at, id")
+        return [id_ for id_, slug in found if agent in (None, slug)]
+
+    def id(self, agent: str) -> str:
+        """The last conversation of an agent."""
+        return self.ids(agent)[-1]
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Waits for something that another process does."""
+        end = time.monotonic() + LIMIT_S
+        while not holds():
+            assert time.monotonic() < end, "it never came true"
+            time.sleep(0.05)
+
+
+def command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "agentos", *words]
+
+
+def environment(more: Mapping[str, str] | None) -> dict[str, str]:
+    """That of this process without what would change the outcome; the package comes from this tree."""
+    kept = {name: value for name, value in os.environ.items() if name not in _HIDDEN}
+    return {**kept, "PYTHONPATH": str(ROOT), **(more or {})}
+
+
+def entry_of(entries: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next(entry for entry in entries if entry["kind"] == kind)
+

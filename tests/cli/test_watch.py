@@ -1,0 +1,50 @@
+"""watch: stored entries, then those that another process writes."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from tests.cli.support import Cli
+from tests.cli.test_interrupt_and_crash import HOLD
+
+
+def test_watch_prints_what_is_stored_and_ends_when_nothing_is_open(project: Cli) -> None:
+    project("run", "-p", "hello")
+    id_ = project.id("helper")
+
+    lines = [json.loads(line) for line in project("watch", id_, "--until-settled", "--json").out.splitlines()]
+    later = project("watch", id_, "--until-settled", "--after", "4").out
+
+    assert [line["seq"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert {line["type"] for line in lines} == {"entry"}
+    assert later.split()[0] == "5"
+
+
+def test_watch_follows_another_process_to_the_end_of_the_turn(project: Cli) -> None:
+    project.write("tools/hold", HOLD.replace("EFFECT", "pure"), executable=True)
+    with project.start("run", "-p", "hold") as running:
+        project.until(lambda: (project.folder / "effects").exists())
+        with project.start("watch", project.id("helper"), "--until-settled", "--json") as watching:
+            assert watching.stdout is not None
+            first = json.loads(watching.stdout.readline())
+            (project.folder / "go").touch()
+            rest, _ = watching.communicate(timeout=60)
+        running.communicate(timeout=60)
+
+    seqs = [first["seq"], *(json.loads(line)["seq"] for line in rest.splitlines())]
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert json.loads(rest.splitlines()[-1])["kind"] == "turn.finished"
+    assert (watching.returncode, running.returncode) == (0, 0)
+
+
+def test_watch_ends_with_ctrl_c(project: Cli) -> None:
+    project("run", "-p", "hello")
+
+    with project.start("watch", project.id("helper")) as watching:
+        assert watching.stdout is not None
+        watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        _, err = watching.communicate(timeout=60)
+
+    assert (watching.returncode, err) == (130, "")

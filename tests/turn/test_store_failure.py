@@ -1,0 +1,229 @@
+"""A store that fails: nothing acts without a record, who waits is told, and work goes on when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentos.errors import KernelClosed, StoreUnavailable
+from agentos.persistence.memory import MemoryStore
+from agentos.testing.faults import Fault, FaultPlan, FaultyStore
+from tests.support import Lab, Mind, call, calls, entries_of, kinds, lab, results, settled, until
+
+
+class Switch(FaultPlan):
+    """A plan whose store is down as long as it is told."""
+
+    def __init__(self, kind: str = "before") -> None:
+        super().__init__()
+        self.down = False
+        self.kind = kind
+
+    def visit(self, point: str) -> str | None:
+        super().visit(point)
+        return self.kind if self.down and point == "store.append" else None
+
+
+class Nth(FaultPlan):
+    """One append fails: the nth after the kernel and its agent were there (install is the first append)."""
+
+    def __init__(self, n: int, kind: str) -> None:
+        super().__init__([Fault("store.append", n + 1, kind)])
+
+
+def faulty(plan: FaultPlan) -> FaultyStore:
+    return FaultyStore(MemoryStore(), plan)
+
+
+async def until_told(here: Lab, asked: asyncio.Future[Any]) -> None:
+    """The store is tried again by the clock."""
+    for _ in range(40):
+        if asked.done():
+            return
+        await here.advance(0.5)
+
+
+@pytest.mark.parametrize("kind", ["before", "later_before"])
+async def test_a_sender_is_told_that_nothing_was_stored(kind: str) -> None:
+    plan = Switch(kind)
+    mind = Mind("hello")
+    async with lab(mind, store=faulty(plan)) as here:
+        conversation = await here.start()
+        plan.down = True
+        for way in (conversation.send, conversation.ask):
+            with pytest.raises(StoreUnavailable):
+                await here.moving(way("lost"))
+        plan.down = False
+        outcome = await here.moving(conversation.ask("kept"))
+
+        assert outcome.text == "hello"
+        assert [message.text for message in mind.shown[0]] == ["kept"]
+        assert len(await entries_of(conversation, "input.received")) == 1
+
+
+async def test_no_tool_runs_while_its_start_cannot_be_stored() -> None:
+    plan = Switch()
+    ran: list[int] = []
+
+    async def work() -> str:
+        ran.append(1)
+        return "worked"
+
+    async def answer(_: object) -> Any:
+        plan.down = True
+        return calls(call("work"))
+
+    async with lab(Mind(answer, "done"), [work], store=faulty(plan)) as here:
+        conversation = await here.start()
+        asked = asyncio.create_task(conversation.ask("go"))
+        await here.advance(3)
+        before = list(ran)
+        plan.down = False
+        await until_told(here, asked)
+
+        assert before == []
+        assert (await asked).text == "done"
+        assert ran == [1]
+
+
+async def test_a_result_that_cannot_be_stored_is_kept_and_its_tool_does_not_run_again() -> None:
+    plan = Switch()
+    ran: list[int] = []
+
+    async def work() -> str:
+        ran.append(1)
+        plan.down = True
+        return "worked"
+
+    mind = Mind(calls(call("work")), "done")
+    async with lab(mind, [work], store=faulty(plan)) as here:
+        conversation = await here.start()
+        asked = asyncio.create_task(conversation.ask("go"))
+        await here.advance(30)
+        while_down = len(mind.requests)
+        plan.down = False
+        await until_told(here, asked)
+
+        assert while_down == 1
+        assert (await asked).text == "done"
+        assert ran == [1]
+        assert await results(conversation) == [("done", "worked")]
+
+
+async def test_a_store_that_was_lost_at_the_commit_is_read_again_and_nothing_is_doubled() -> None:
+    """Everything was stored, but the answer was lost: the log is read again, and nothing is done a second time."""
+    ran: list[int] = []
+
+    async def work() -> str:
+        ran.append(1)
+        return "worked"
+
+    for n in range(1, 8):
+        ran.clear()
+        plan = Nth(n, "after")
+        async with lab(Mind(calls(call("work")), "done"), [work], store=faulty(plan)) as here:
+            try:
+                conversation = await here.start()
+                asked = asyncio.create_task(conversation.ask("go"))
+                await until_told(here, asked)
+                outcome = await asked
+            except StoreUnavailable:
+                await here.advance(5)
+                conversation = await here.kernel.get(await _first(here))
+                outcome = await here.moving(conversation.ask("again"))
+
+            assert outcome.completed
+            assert len(ran) <= 1
+            assert (await kinds(conversation)).count("call.started") == len(ran)
+
+
+async def _first(here: Lab) -> str:
+    for _ in range(40):
+        ids = await here.kernel.conversations()
+        if ids:
+            return ids[0]
+        await here.kernel.start("main")
+    raise AssertionError("no conversation")
+
+
+@pytest.mark.parametrize("kind", ["before", "later_before", "conflict", "later_conflict", "later"])
+async def test_a_fault_at_any_append_loses_no_turn_and_runs_no_call_twice(kind: str) -> None:
+    async def once(n: int) -> tuple[bool, int]:
+        ran: list[int] = []
+
+        async def work() -> str:
+            ran.append(1)
+            return "worked"
+
+        plan = Nth(n, kind)
+        async with lab(Mind(calls(call("work"), call("work")), "done"), [work], store=faulty(plan)) as here:
+            try:
+                conversation = await here.start()
+                asked = asyncio.ensure_future(conversation.ask("go"))
+                await until_told(here, asked)
+                outcome = await asked
+                assert outcome.text == "done"
+            except StoreUnavailable:
+                assert ran == []
+        return bool(plan.fired), len(ran)
+
+    n, fired = 0, True
+    while fired:
+        n += 1
+        fired, ran = await once(n)
+        assert ran in ((0, 2) if fired else (2,))
+
+    assert n > 5
+
+
+async def test_two_conversations_wait_for_the_store_and_both_go_on() -> None:
+    plan = Switch()
+    inside = [asyncio.Event(), asyncio.Event()]
+    door = asyncio.Event()
+
+    async def work(n: int) -> str:
+        inside[n].set()
+        await door.wait()
+        return f"worked {n}"
+
+    mind = Mind(calls(call("work", n=0)), calls(call("work", n=1)))
+    async with lab(mind, [work], store=faulty(plan)) as here:
+        asked = [asyncio.ensure_future(here.ask()) for _ in range(2)]
+        for event in inside:
+            await event.wait()
+        await settled(here.kernel)
+        plan.down = True
+        door.set()
+        await here.advance(2)
+        stuck = [task.done() for task in asked]
+        plan.down = False
+        for task in asked:
+            await until_told(here, task)
+
+        assert stuck == [False, False]
+        assert [(await task).completed for task in asked] == [True, True]
+
+
+async def test_a_kernel_whose_store_is_down_closes_all_the_same() -> None:
+    known = asyncio.all_tasks()
+    plan = Switch()
+    door = asyncio.Event()
+
+    async def work() -> str:
+        plan.down = True
+        await door.wait()
+        return "never stored"
+
+    async with lab(Mind(calls(call("work"))), [work], store=faulty(plan)) as here:
+        conversation = await here.start()
+        asked = asyncio.ensure_future(conversation.ask("go"))
+        await until(lambda: plan.down)
+        here.kernel.ticker.after_tick = None  # no record of the end of the call can be made any more
+        closing = asyncio.ensure_future(here.kernel.close(0))
+        await until(closing.done)
+        (told,) = await asyncio.gather(asked, return_exceptions=True)
+
+        assert isinstance(told, KernelClosed)
+        assert asyncio.all_tasks() <= known
