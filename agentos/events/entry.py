@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -31,11 +31,28 @@ ERASED = Erased()
 
 
 class RawComponent(Component, frozen=True, kw_only=True):
-    """A stored component of a type that this program does not know; it is carried along as it is."""
+    """A stored component of a type that this program does not know; it is carried along as it is.
+
+    Each name has a subclass of its own: components are kept by their types, and an entity may have several of these.
+    """
 
     component = "raw"
     name: Name
     value: msgspec.Raw
+
+
+def raw_component(name: str, value: Any) -> RawComponent:
+    """From plain decoded JSON."""
+    type_ = _RAW_TYPES.get(name)
+    if type_ is None:
+        made = msgspec.defstruct(
+            "RawComponent", [], bases=(RawComponent,), namespace={"component": name}, frozen=True, kw_only=True
+        )
+        type_ = _RAW_TYPES[name] = cast(type[RawComponent], made)
+    return type_(name=Name(name), value=msgspec.Raw(_encode(value)))
+
+
+_RAW_TYPES: dict[str, type[RawComponent]] = {}
 
 
 class RawData(EntryData, frozen=True, kw_only=True):
@@ -102,7 +119,10 @@ def encode_head(
 ) -> bytes:
     """The canonical bytes of an entry: JSON with sorted keys, defaults left out, no private text."""
     data = draft.data
-    changes = [(entity, value.component, value) for entity, value in draft.changes]
+    changes = [
+        (entity, value.component, value.value if isinstance(value, RawComponent) else value)
+        for entity, value in draft.changes
+    ]
     said = data if data.__struct_fields__ else None
     return _encode(
         _Head(
@@ -142,7 +162,7 @@ class Registry:
     def decode_change(self, entity: int, name: str, value: Any) -> Change:
         type_ = self.types.get(name)
         if type_ is None:
-            return entity, RawComponent(name=Name(name), value=msgspec.Raw(_encode(value)))
+            return entity, raw_component(name, value)
         return entity, codec.convert(value, type_)
 
 

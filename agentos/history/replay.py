@@ -79,23 +79,14 @@ async def _replay(store: Store, row: LogRow, world: World, contexts: Contexts, r
     if row.kind != Kind.CONVERSATION.value:
         return Skipped(log=row.id, kind=row.kind)
     try:
-        return await _run(store, _Run(row, world, contexts, rules), row, contexts, rules)
+        deciding = _Deciding(row, world, contexts, rules)
+        async for stored in stored_units(store, row.id, upto=row.seq):
+            divergence = await deciding.unit(stored)
+            if divergence is not None:
+                return divergence
+        return deciding.identical()
     finally:
         world.unload(row.id)
-
-
-async def _run(store: Store, run: _Run, row: LogRow, contexts: Contexts, rules: _Rules) -> Replayed:
-    async for stored in stored_units(store, row.id, upto=row.seq):
-        try:
-            entries = decoded(row.id, stored, rules.registry)
-            for digest in pinned_by(entries):
-                run.note_rules(await contexts.learn(digest))
-        except (CodecError, StoreDamaged) as error:
-            return run.broken(stored[0], error)
-        divergence = run.unit(stored, entries)
-        if divergence is not None:
-            return divergence
-    return run.identical()
 
 
 class _Recorded:
@@ -121,8 +112,8 @@ class _Recorded:
         return self._contexts[digest]
 
 
-class _Run:
-    """The replay of one log: the state so far, and how much was compared."""
+class _Deciding:
+    """One log, decided again: the state so far, and how much was compared."""
 
     def __init__(self, row: LogRow, world: World, contexts: Contexts, rules: _Rules) -> None:
         self._row, self._world, self._contexts, self._rules = row, world, contexts, rules
@@ -131,12 +122,19 @@ class _Run:
         self._any_erased = False
         self._other_rules: dict[Digest, None] = {}
 
-    def note_rules(self, context: AgentContext) -> None:
-        if context.rules != self._rules.digest:
-            self._other_rules[context.rules] = None
+    async def unit(self, stored: Sequence[StoredEntry]) -> Divergence | None:
+        """Decides the next unit again and goes on to the state after it; None when it is the same."""
+        try:
+            entries = decoded(self._row.id, stored, self._rules.registry)
+            for digest in pinned_by(entries):
+                context = await self._contexts.learn(digest)
+                if context.rules != self._rules.digest:
+                    self._other_rules[context.rules] = None
+        except (CodecError, StoreDamaged) as error:
+            return self._broken(stored[0], error)
+        return self._unit(stored, entries)
 
-    def unit(self, stored: Sequence[StoredEntry], entries: Sequence[Entry]) -> Divergence | None:
-        """Decides one unit again and goes on to the state after it; None when it is the same."""
+    def _unit(self, stored: Sequence[StoredEntry], entries: Sequence[Entry]) -> Divergence | None:
         self._any_erased = self._any_erased or _has_erased(entries)
         if self._row.forked_from is None or stored[0].seq > self._row.upto:
             divergence = self._compared(stored, entries)
@@ -149,7 +147,7 @@ class _Run:
         try:
             fold_unit(self._world, self._slice, entries, self._times)
         except Exception as error:  # what is stored follows no rule
-            return self.broken(stored[0], error)
+            return self._broken(stored[0], error)
         return None
 
     def identical(self) -> Identical:
@@ -161,7 +159,7 @@ class _Run:
             erased=self._erased,
         )
 
-    def broken(self, stored: StoredEntry, error: Exception) -> Divergence:
+    def _broken(self, stored: StoredEntry, error: Exception) -> Divergence:
         """What is stored cannot be read or taken up, or deciding it again breaks."""
         return self._divergence(stored.seq, stored.kind, {}, {"error": f"{type(error).__name__}: {error}"})
 
@@ -170,7 +168,7 @@ class _Run:
         try:
             view = self._pass(entries, oracle)
         except Exception as error:  # a log that follows no rule may lead a pass anywhere
-            return self.broken(stored[0], error)
+            return self._broken(stored[0], error)
         for seq, (entry, draft) in enumerate(zip_longest(stored, view.drafts), view.first):
             divergence = self._entry(seq, entry, draft)
             if divergence is not None:
@@ -195,12 +193,12 @@ class _Run:
         if draft is None:
             return self._divergence(stored.seq, stored.kind, entry_leaves(stored), {})
         if stored.seq != seq:
-            return self._divergence(stored.seq, stored.kind, {"seq": stored.seq}, {"seq": seq})
+            return self._divergence(stored.seq, stored.kind, {"seq": stored.seq}, {"seq": seq}, "seq")
         if is_same(stored, draft):
             return None
         ignored = ("data.request",) if self._any_erased else ()
         was, is_ = differing(entry_leaves(stored), draft_leaves(draft), ignored)
-        return self._divergence(seq, stored.kind, was, is_) if was or is_ else None
+        return self._divergence(seq, stored.kind, was, is_, next(iter({**was, **is_}))) if was or is_ else None
 
     def _turn_held_back(self, view: View) -> Divergence | None:
         """A turn would begin where none began. It is no divergence when inputs waited: there was no context to pin."""
@@ -209,13 +207,12 @@ class _Run:
             return None
         return self._divergence(view.next, TurnStarted.kind, {}, {"kind": TurnStarted.kind})
 
-    def _divergence(self, seq: int, kind: str, stored: Leaves, produced: Leaves) -> Divergence:
-        both = stored and produced
+    def _divergence(self, seq: int, kind: str, stored: Leaves, produced: Leaves, field: str = "entry") -> Divergence:
         return Divergence(
             log=self._row.id,
             seq=seq,
             kind=kind,
-            field=next(iter(stored)) if both else "entry",
+            field=field,
             stored=stored,
             produced=produced,
             other_rules=tuple(self._other_rules),

@@ -193,7 +193,7 @@ def _component_rows(
         id_ = turn_id(log, entity)
     rows = []
     for type_, component in row.items():
-        if type_ is RawComponent:
+        if issubclass(type_, RawComponent):
             rows.append((id_, str(component.name), bytes(component.value).decode()))
         elif type_ not in IN_ROWS:
             rows.append((id_, type_.component, encode_struct(component).decode()))

@@ -363,9 +363,11 @@ class Kernel:
         """Takes up what a dead process left: open turns go on, items in the inbox are taken.
 
         only: ids of the conversations to look at, None for all. A tree of delegations has to be taken up as a whole.
-        Returns the conversations with an open turn. Logs that a living process owns are left to it.
+        Returns the conversations that had an open turn, or have one now; a short turn may have ended already. Logs that
+        a living process owns are left to it.
         """
         self._check_open()
+        found_open = {row[0] for row in (await self.query("select id from conversations where open_turn > 0")).rows}
         resumed = []
         for log in await self.store.open_logs():
             if only is not None and log not in only:
@@ -378,7 +380,7 @@ class Kernel:
                 loaded = None
             await self.logs.take_inbox(LogId(log))
             state = loaded.slice.get(CONVERSATION, ConversationState) if loaded is not None else None
-            if loaded is not None and state is not None and (state.open_turn or state.waiting):
+            if loaded is not None and state is not None and (log in found_open or state.open_turn or state.waiting):
                 resumed.append(Conversation(self, ConversationId(log)))
                 for call in list(loaded.slice.rows):
                     self._ask_port(loaded, call)

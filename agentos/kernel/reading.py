@@ -13,7 +13,6 @@ from agentos.events.entry import Entry, Registry
 from agentos.events.intake import Item
 from agentos.ids import ConversationId, LogId, Name, turn_id
 from agentos.journal import decode_units
-from agentos.kernel.logs import inbox_row
 from agentos.kernel.outcome import RunOutcome
 from agentos.persistence import open_store
 from agentos.persistence.base import Rows, Store
@@ -52,6 +51,8 @@ class Reading:
 
     async def post(self, log: LogId, key: str, item: Item) -> bool:
         """Puts an item into the inbox of a log, for whoever owns it; False when the key is known already."""
+        from agentos.kernel.logs import inbox_row
+
         await self.store.open(uuid.uuid4().hex)
         try:
             return await self.store.post(inbox_row(log, key, item))

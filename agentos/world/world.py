@@ -131,9 +131,7 @@ class World:
         slice_ = self._slices.pop(log, None)
         if slice_ is None:
             return
-        config = slice_.get(CONVERSATION, ConversationConfig)
-        if config is not None and config.parent is not None:
-            self._children.get(config.parent, set()).discard(ConversationId(log))
+        self._adopt(log, slice_.get(CONVERSATION, ConversationConfig), None)
         for entity in tuple(slice_.rows):
             self.drop(slice_, entity)
 
@@ -152,13 +150,13 @@ class World:
             row = rows[entity]
             if TurnState in components:
                 self._move(slice_.log, row.get(TurnState), components[TurnState])
+            elif ConversationConfig in components:
+                self._adopt(slice_.log, row.get(ConversationConfig), components[ConversationConfig])
             for type_, component in components.items():
                 if type_ in row:
                     row[type_] = component
                 else:
                     self._esper.add_component(slice_.numbers[entity], component)
-                    if type_ is ConversationConfig:
-                        self._adopt(slice_.log, component)
 
     def drop(self, slice_: Slice, entity: int) -> None:
         """Forgets an entity of a loaded log."""
@@ -166,7 +164,9 @@ class World:
         if row is None:
             return
         if TurnState in row:
-            self._phases[row[TurnState].phase].discard(slice_.log)
+            phase = row[TurnState].phase
+            if not any(TurnState in other and other[TurnState].phase is phase for other in slice_.rows.values()):
+                self._phases[phase].discard(slice_.log)  # else a newer turn has come as far within the same unit
         number = slice_.numbers.pop(entity)
         del self._numbers[self._ids.pop(number)]
         self._esper.delete_entity(number, immediate=True)
@@ -181,7 +181,7 @@ class World:
         if entity == CONVERSATION:
             id_: str = slice_.log
             if ConversationConfig in components:
-                self._adopt(slice_.log, components[ConversationConfig])
+                self._adopt(slice_.log, None, components[ConversationConfig])
         elif CallConfig in components or CallState in components:
             id_ = f"call_{slice_.suffix}_{entity}"
         else:
@@ -191,9 +191,16 @@ class World:
         number = slice_.numbers[entity] = self._create(id_, *components.values())
         slice_.rows[entity] = self._esper._entities[number]
 
-    def _adopt(self, log: LogId, config: ConversationConfig) -> None:
-        if config.parent is not None:
-            self._children.setdefault(config.parent, set()).add(ConversationId(log))
+    def _adopt(self, log: LogId, before: ConversationConfig | None, after: ConversationConfig | None) -> None:
+        """A conversation comes, goes, or is cut off from its parent by a fork."""
+        child = ConversationId(log)
+        if before is not None and before.parent is not None:
+            left = self._children[before.parent]
+            left.discard(child)
+            if not left:
+                del self._children[before.parent]
+        if after is not None and after.parent is not None:
+            self._children.setdefault(after.parent, set()).add(child)
 
     def _move(self, log: LogId, before: TurnState | None, after: TurnState) -> None:
         if before is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agentos.interfaces.cli.project import init
 from tests.cli.support import Cli
 
 
@@ -18,7 +19,7 @@ def cli(tmp_path: Path) -> Cli:
 @pytest.fixture
 def project(cli: Cli) -> Cli:
     """The command, called in a project as `init` writes it."""
-    cli("init")
+    init(cli.folder)
     return cli
 
 
@@ -26,7 +27,7 @@ def project(cli: Cli) -> Cli:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """A project with three conversations in its store, one of them with a subagent; tests only read it."""
     cli = Cli(tmp_path_factory.mktemp("shared"))
-    cli("init")
+    init(cli.folder)
     cli.write("agents/lead.yaml", "slug: lead\nmodel: direct\nsubagents: [helper]\n")
     cli("run", "-p", 'count_words text="to be or not"')
     cli("run", "-a", "lead", "-p", "ask_helper task='count_words text=\"a b\"'")

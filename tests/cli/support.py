@@ -8,8 +8,8 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,7 +36,12 @@ class Cli:
         self.folder = folder
 
     def __call__(
-        self, *words: str, code: int = 0, stdin: str = "", env: Mapping[str, str] | None = None, folder: Path | None = None
+        self,
+        *words: str,
+        code: int = 0,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Result:
         """Runs to the end, and checks the exit code."""
         ended = subprocess.run(
@@ -52,17 +57,22 @@ class Cli:
         assert result.code == code, f"{words} ended with {result.code}, not {code}:\n{result.err}\n{result.out}"
         return result
 
-    def start(self, *words: str, stdin: Any = subprocess.DEVNULL) -> subprocess.Popen[str]:
-        """Starts and goes on at once."""
-        return subprocess.Popen(
+    @contextmanager
+    def start(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """Starts and goes on at once; what still runs at the end of the block is killed."""
+        with subprocess.Popen(
             command(words),
-            stdin=stdin,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.folder,
             env=environment(None),
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def write(self, name: str, text: str, *, executable: bool = False) -> Path:
         path = self.folder / name
@@ -90,9 +100,17 @@ class Cli:
     def until(self, holds: Callable[[], bool]) -> None:
         """Waits for something that another process does."""
         end = time.monotonic() + LIMIT_S
-        while not holds():
+        while not _holds(holds):
             assert time.monotonic() < end, "it never came true"
             time.sleep(0.05)
+
+
+def _holds(condition: Callable[[], bool]) -> bool:
+    """Also false while the store is being made."""
+    try:
+        return condition()
+    except sqlite3.OperationalError:
+        return False
 
 
 def command(words: Sequence[str]) -> list[str]:
@@ -107,4 +125,3 @@ def environment(more: Mapping[str, str] | None) -> dict[str, str]:
 
 def entry_of(entries: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
     return next(entry for entry in entries if entry["kind"] == kind)
-

@@ -30,7 +30,7 @@ def request(cli: Cli) -> str:
 
 
 def is_parked(cli: Cli) -> bool:
-    return (cli.folder / ".agentos").exists() and cli.rows("select 1 from conversations where state = 'parked'") != []
+    return cli.rows("select 1 from conversations where state = 'parked'") != []
 
 
 def test_a_turn_that_needs_approval_is_left_parked_with_7(asker: Cli) -> None:
@@ -146,5 +146,3 @@ def test_a_parked_child_is_told_with_its_parent(asker: Cli) -> None:
 
     assert resumed.out == 'ask_asker task="count_words text=\\"a\\"": count_words text="a": 1\n'
     assert len(resumed.err.splitlines()) == 3
-
-

@@ -30,7 +30,7 @@ def test_the_demo_shows_all_that_was_promised(cli: Cli) -> None:
     assert "24 conversations on 4 text files" in shown and "--seed 7" in shown
     assert "all 24 have their answer: 24 completed" in shown
     assert re.search(r"agentos ps: the first 10 of \d+\nid +agent +state", shown)
-    assert shown.count('agentos query "select') == 5
+    assert shown.count('\nagentos query "select') == 3
     assert shown.count("  └─ searcher conversation_") == 1
     assert shown.count("─ walker conversation_") == 2
     assert re.search(r"\nidentical: \d+ conversations, \d+ entries\n", shown)
@@ -56,7 +56,10 @@ def test_the_store_stays_and_can_be_asked(cli: Cli) -> None:
 
     again = cli("demo", "files", "--seed", "1", "--conversations", "6").out
 
-    assert [row["n"] for row in cli(*store, "query", "select count(*) n from conversations where depth = 0", "--json").data["rows"]] == [6]
+    assert [
+        row["n"]
+        for row in cli(*store, "query", "select count(*) n from conversations where depth = 0", "--json").data["rows"]
+    ] == [6]
     assert cli(*store, "replay").out.startswith("identical")
     assert "6 conversations" in again
 

@@ -45,7 +45,10 @@ def test_ctrl_c_ends_the_turn_and_keeps_the_transcript(holding: Cli) -> None:
     assert running.returncode == 130
     assert "cancelled(interrupt)" in err
     assert "Traceback" not in err
-    assert holding.rows("select tool, status from tool_calls order by tool") == [("count_words", "done"), ("hold", "unknown")]
+    assert holding.rows("select tool, status from tool_calls order by tool") == [
+        ("count_words", "done"),
+        ("hold", "unknown"),
+    ]
     assert holding.rows("select outcome from turns") == [("cancelled",)]
     assert holding("verify").out.startswith("ok")
     assert holding("replay").out.startswith("identical")

@@ -15,7 +15,11 @@ def test_ps_lists_conversations_as_processes(shared: Cli) -> None:
     head, *lines = shared("ps").out.splitlines()
 
     assert head.split() == ["id", "agent", "state", "depth", "parent", "turns", "calls", "tokens", "age"]
-    assert [line.split()[1:4] for line in lines] == [["helper", "idle", "0"], ["lead", "idle", "0"], ["helper", "idle", "1"]]
+    assert [line.split()[1:4] for line in lines] == [
+        ["helper", "idle", "0"],
+        ["lead", "idle", "0"],
+        ["helper", "idle", "1"],
+    ]
     assert lines[2].split()[4] == lines[1].split()[0]
 
 

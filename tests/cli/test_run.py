@@ -11,7 +11,9 @@ from tests.cli.support import Cli
 def test_init_writes_a_project_whose_agent_uses_both_kinds_of_tools(cli: Cli) -> None:
     written = cli("init", "new").out.split()
 
-    answered = cli("run", "-p", 'count_words text="to be or not"\nfind_text text=count_words', folder=cli.folder / "new")
+    answered = cli(
+        "run", "-p", 'count_words text="to be or not"\nfind_text text=count_words', folder=cli.folder / "new"
+    )
 
     assert written == [f"new/{name}" for name in ("agentos.toml", "agents/helper.yaml", "tools/find_text", "words.py")]
     assert 'count_words text="to be or not": 4\n' in answered.out

@@ -26,9 +26,10 @@ def test_a_reader_that_goes_away_is_no_error(shared: Cli) -> None:
 
 
 def test_output_is_utf_8_in_any_locale(project: Cli) -> None:
-    plain = {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    plain = {"LANG": "C", "LC_ALL": "C"}
 
     assert project("run", "-p", "déjà vu ✓", env=plain).out == "déjà vu ✓\n"
+    assert project("run", stdin="naïve ✓", env={**plain, "PYTHONIOENCODING": "ascii"}).out == "naïve ✓\n"
 
 
 def on_a_terminal(cli: Cli, *words: str, **env: str) -> str:

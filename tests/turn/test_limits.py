@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentos.components import Outcome
+from agentos.components import Outcome, Phase
 from agentos.events.model import ModelReply
 from tests.support import Mind, call, calls, entries_of, kinds, lab, results, until
 
@@ -152,10 +152,14 @@ async def test_a_history_longer_than_the_window_ends_before_the_request() -> Non
 
 
 async def test_a_turn_that_ends_at_once_is_the_last_turn_in_the_world() -> None:
-    async with lab(Mind("never"), context_tokens=50) as here:
-        outcome = await here.ask("x" * 1_000)
+    async with lab(Mind("fine"), context_tokens=50) as here:
+        conversation = await here.start()
+        first = await conversation.ask("go")
+        outcome = await conversation.ask("x" * 1_000)
 
+        assert here.kernel.world.components(first.turn) == {}
         assert set(here.kernel.world.components(outcome.turn)) == {"turn_config", "turn_state"}
+        assert here.kernel.world.in_phase(Phase.SETTLED) == [conversation.id]
 
 
 async def test_a_result_that_fills_the_window_ends_the_turn_before_the_next_request() -> None:
