@@ -254,7 +254,7 @@ class Kernel:
             return
         self.catalog.remove_toolbox(Name(name))
         self.slots.remove(Name(name))
-        scope = self.scope.find(name)
+        scope = self.scope.find(Level.TOOLBOX, name)
         if scope is not None:
             await scope.close()
 

@@ -141,11 +141,11 @@ class LiveServices:
 
     def scope_of(self, log: LogId, slug: Name, turn: int | None = None) -> Scope | None:
         """The open scope of a conversation or of a turn in it, if anything was lent there."""
-        agent = self._program.find(slug)
-        conversation = agent.find(log) if agent is not None else None
+        agent = self._program.find(Level.AGENT, slug)
+        conversation = agent.find(Level.CONVERSATION, log) if agent is not None else None
         if conversation is None or turn is None:
             return conversation
-        return conversation.find(turn_id(log, turn))
+        return conversation.find(Level.TURN, turn_id(log, turn))
 
     def _above(self, parent: ConversationId, parent_call: str) -> tuple[LogId, int, int]:
         call = log_and_seq(parent_call)[1]

@@ -14,6 +14,8 @@ from enum import IntEnum
 from agentos.errors import ReleaseFailed
 
 Release = Callable[[], Awaitable[None] | None]
+STOP_S = 0.1
+"""How long a release that was over its limit, and then cancelled, is waited for before it is left to itself."""
 
 
 class Level(IntEnum):
@@ -38,21 +40,22 @@ class Scope:
         self.release_s = release_s
         self.closed = False
         self._parent = parent
-        self._releases: list[tuple[str, Release]] = []
-        self._children: dict[str, Scope] = {}
+        self._releases: list[tuple[str, Release | Scope]] = []
+        self._children: dict[tuple[Level, str], Scope] = {}
         if parent is not None:
             if parent.level >= level:
                 raise ValueError(f"a {level.name} scope cannot be inside a {parent.level.name} scope")
-            parent._children[name] = self
-            parent._releases.append((name, self.close))
+            parent._add(name, self)
+            parent._children[level, name] = self
 
     def child(self, level: Level, name: str) -> Scope:
-        """The open scope of this name inside this one; made when there is none."""
-        found = self._children.get(name)
+        """The open scope of this level and name inside this one; made when there is none. Raises RuntimeError when
+        this one has ended."""
+        found = self.find(level, name)
         return found if found is not None else Scope(level, name, self, self.release_s)
 
-    def find(self, name: str) -> Scope | None:
-        return self._children.get(name)
+    def find(self, level: Level, name: str) -> Scope | None:
+        return self._children.get((level, name))
 
     @property
     def children(self) -> tuple[Scope, ...]:
@@ -61,6 +64,9 @@ class Scope:
 
     def push(self, name: str, release: Release) -> None:
         """Has something released when the scope ends. Raises RuntimeError when it has ended."""
+        self._add(name, release)
+
+    def _add(self, name: str, release: Release | Scope) -> None:
         if self.closed:
             raise RuntimeError(f"scope {'/'.join(self.path)} has ended; {name} would never be released")
         self._releases.append((name, release))
@@ -68,54 +74,68 @@ class Scope:
     @property
     def open(self) -> int:
         """How many things it still has to give back, those of its children included."""
-        own = sum(name not in self._children for name, _ in self._releases)
-        return own + sum(child.open for child in self._children.values())
+        return sum(release.open if isinstance(release, Scope) else 1 for _, release in self._releases)
 
     async def close(self) -> None:
         """Releases everything, newest first, each within release_s; one failure stops nothing.
 
-        Errors: ReleaseFailed, with every failure, once all were tried. A second close does nothing.
+        Errors: ReleaseFailed, with every failure, once all were tried. A second close does nothing. A closer that is
+        cancelled still gives everything back, and is cancelled after.
         """
         if self.closed:
             return
         self.closed = True
         failures: list[tuple[str, BaseException]] = []
+        cancelled: asyncio.CancelledError | None = None
         while self._releases:
             name, release = self._releases.pop()
-            await self._release(name, release, failures)
+            cancelled = await self._release(name, release, failures) or cancelled
         if self._parent is not None:
-            self._parent._forget(self.path[-1])
-        if failures:
-            raise ReleaseFailed("/".join(self.path), failures)
+            self._parent._forget(self)
+        failed = ReleaseFailed("/".join(self.path), failures) if failures else None
+        if cancelled is not None:
+            raise cancelled from failed
+        if failed is not None:
+            raise failed
 
-    def _forget(self, name: str) -> None:
-        self._children.pop(name, None)
-        self._releases = [(known, release) for known, release in self._releases if known != name]
+    def _forget(self, child: Scope) -> None:
+        del self._children[child.level, child.path[-1]]
+        self._releases = [pair for pair in self._releases if pair[1] is not child]
 
-    async def _release(self, name: str, release: Release, failures: list[tuple[str, BaseException]]) -> None:
-        """Shielded: a cancelled closer still gives everything back, and is cancelled after."""
+    async def _release(
+        self, name: str, release: Release | Scope, failures: list[tuple[str, BaseException]]
+    ) -> asyncio.CancelledError | None:
+        """One of them; returns the cancellation of the closer, if it came meanwhile. A child limits its own releases."""
         try:
-            waiting = release()
-            if inspect.isawaitable(waiting):
-                task = asyncio.ensure_future(asyncio.wait_for(waiting, self.release_s))
-                await _shielded(task)
-        except ReleaseFailed as error:
-            failures.extend(error.failures)
+            waiting = release.close() if isinstance(release, Scope) else release()
         except Exception as error:
             failures.append((name, error))
+            return None
+        if not inspect.isawaitable(waiting):
+            return None
+        task = asyncio.ensure_future(waiting)
+        cancelled = await _wait(task, None if isinstance(release, Scope) else self.release_s)
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOP_S)
+            failures.append((name, TimeoutError(f"not released within {self.release_s:g} s")))
+        elif task.cancelled():
+            failures.append((name, asyncio.CancelledError("it cancelled itself")))
+        elif isinstance(error := task.exception(), ReleaseFailed):
+            failures.extend(error.failures)
+        elif error is not None:
+            failures.append((name, error))
+        return cancelled
 
 
-async def _shielded(task: asyncio.Future[None]) -> None:
+async def _wait(task: asyncio.Future[None], limit_s: float | None) -> asyncio.CancelledError | None:
+    """Until it is done or the limit is over, whoever cancels us meanwhile."""
+    loop = asyncio.get_running_loop()
+    until = None if limit_s is None else loop.time() + limit_s
     cancelled: asyncio.CancelledError | None = None
-    while not task.done():
+    while not task.done() and (until is None or loop.time() < until):
         try:
-            await asyncio.shield(task)
+            await asyncio.wait({task}, timeout=None if until is None else until - loop.time())
         except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
             cancelled = error
-        except Exception:
-            break
-    task.result()
-    if cancelled is not None:
-        raise cancelled
+    return cancelled
