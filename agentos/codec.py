@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from agentos.errors import CodecError
-from agentos.ids import Address, Digest, Name
+from agentos.ids import Address
 
 T = TypeVar("T")
 
@@ -51,15 +51,21 @@ def encode_json(value: object) -> str:
 
 
 def decode_text(body: str) -> str:
-    """The text that a text body holds."""
-    if body.startswith('{"$text":'):
-        return _untag_text(_loads(body)["$text"])
-    return body
+    """The text that a text body holds. Raises CodecError for a tag that holds none."""
+    if not body.startswith('{"$text":'):
+        return body
+    text = decode_json(body)
+    if not isinstance(text, str):
+        raise CodecError("the tag of a text holds no text alone")
+    return text
 
 
 def decode_json(body: str) -> Any:
     """The value that a JSON body holds. Raises CodecError when it is not one or is over a bound."""
-    return _untagged(_loads(body))
+    try:
+        return _untagged(_loads(body))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CodecError(f"a tag holds what it may not: {error}") from error
 
 
 def decode_struct(data: bytes | str, type_: type[T]) -> T:
@@ -85,19 +91,31 @@ def to_plain(value: object) -> Any:
 
 def check_registrable(type_: type[msgspec.Struct]) -> None:
     """Refuses a type that could carry private text into a head. Raises CodecError."""
+    _check_type(type_.__name__, type_, set())
+
+
+def _check_type(place: str, type_: type[msgspec.Struct], seen: set[type]) -> None:
+    if type_ in seen:
+        return
+    seen.add(type_)
     hints = typing.get_type_hints(type_)
     for field in type_.__struct_fields__:
-        _check_hint(type_.__name__, field, hints[field])
+        _check_hint(f"{place}.{field}", hints[field], seen)
 
 
-def _check_hint(owner: str, field: str, hint: object) -> None:
-    if hint is str or hint is Any or hint is object or hint is bytes:
-        raise CodecError(f"{owner}.{field}: plain text may be private; use an id, an Enum, a Name or an Address")
-    if hint in (Name, Digest, Address):
+def _check_hint(place: str, hint: Any, seen: set[type]) -> None:
+    """Numbers, enums, typed ids and names may stand in a head, and what is made of them."""
+    if hint in (None, type(None), bool, int, float, Address, ...) or isinstance(hint, typing.NewType):
         return
-    for inner in typing.get_args(hint):
-        if inner is not ...:
-            _check_hint(owner, field, inner)
+    if typing.get_origin(hint) is typing.Literal:
+        return
+    if inner := typing.get_args(hint):
+        for part in inner:
+            _check_hint(place, part, seen)
+    elif isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        _check_type(place, hint, seen)
+    elif not (isinstance(hint, type) and issubclass(hint, Enum)):
+        raise CodecError(f"{place}: plain text may be private; use an id, an Enum, a Name or an Address")
 
 
 def _is_plain(text: str) -> bool:
@@ -117,7 +135,7 @@ def _tag_text(text: str) -> dict[str, str]:
 
 
 def _untag_text(tag: str) -> str:
-    return base64.b64decode(tag).decode("utf-8", "surrogatepass")
+    return base64.b64decode(tag, validate=True).decode("utf-8", "surrogatepass")
 
 
 def _tagged(value: Any, depth: int) -> Any:
@@ -171,7 +189,7 @@ def _untag(tag: str, inner: Any) -> Any:
     if tag == "$text":
         return _untag_text(inner)
     if tag == "$bytes":
-        return base64.b64decode(inner)
+        return base64.b64decode(inner, validate=True)
     if tag == "$int":
         return _number(inner)
     return {_untagged(key): _untagged(item) for key, item in inner}

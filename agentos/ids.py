@@ -101,7 +101,8 @@ class RandomSalts:
 
 def hashed_id(kind: Kind, *parts: str) -> str:
     """The id that these parts always give, so that who asks twice attaches to the same thing."""
-    digest = hashlib.sha256("\0".join(parts).encode()).digest()
+    joined = "\0".join(part.replace("\\", "\\\\").replace("\0", "\\0") for part in parts)
+    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).digest()
     return f"{kind.value}_{base32(int.from_bytes(digest[:16], 'big'))}"
 
 
@@ -148,7 +149,7 @@ def name_of(text: str) -> Name:
     if _NAME.fullmatch(text):
         return Name(text)
     clean = re.sub(r"[^A-Za-z0-9_.:/@+-]", "_", text[:64]) or "_"
-    return Name(f"{clean}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}")
+    return Name(f"{clean}-{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}")
 
 
 def base32(number: int) -> str:

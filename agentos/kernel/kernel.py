@@ -275,7 +275,7 @@ class Kernel:
             slug=slug,
             root=id_,
             children_budget=self.settings.children_max,
-            key=Name(key) if key is not None else None,
+            key=name_of(key) if key is not None else None,
         )
         loaded = self.logs.begin(LogId(id_), item)
         loaded.begun = asyncio.get_running_loop().create_future()
@@ -325,13 +325,14 @@ class Kernel:
     async def send(self, id_: str, text: str, *, key: str | None = None, ephemeral: bool = False) -> int:
         self._check_input(text)
         if key is not None:
-            keyed = Input(text=text, ephemeral=ephemeral, key=name_of(key))
-            return await self._send_by_inbox(LogId(id_), f"input:{key}", keyed)
+            name = name_of(key)
+            keyed = Input(text=text, ephemeral=ephemeral, key=name)
+            return await self._send_by_inbox(LogId(id_), f"input:{name}", keyed)
         try:
             loaded = await self._accepting(id_)
         except Foreign:
-            name = uuid.uuid4().hex
-            item = Input(text=text, ephemeral=ephemeral, key=Name(name))
+            name = Name(uuid.uuid4().hex)
+            item = Input(text=text, ephemeral=ephemeral, key=name)
             return await self._send_by_inbox(LogId(id_), f"input:{name}", item)
         stored: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._feed_input(loaded, text, ephemeral, Ticket(stored, None))
@@ -367,7 +368,6 @@ class Kernel:
         a living process owns are left to it.
         """
         self._check_open()
-        found_open = {row[0] for row in (await self.query("select id from conversations where open_turn > 0")).rows}
         resumed = []
         for log in await self.store.open_logs():
             if only is not None and log not in only:
@@ -380,7 +380,7 @@ class Kernel:
                 loaded = None
             await self.logs.take_inbox(LogId(log))
             state = loaded.slice.get(CONVERSATION, ConversationState) if loaded is not None else None
-            if loaded is not None and state is not None and (log in found_open or state.open_turn or state.waiting):
+            if loaded is not None and state is not None and (loaded.resumed or state.open_turn or state.waiting):
                 resumed.append(Conversation(self, ConversationId(log)))
                 for call in list(loaded.slice.rows):
                     self._ask_port(loaded, call)

@@ -17,17 +17,31 @@ class Loaded:
     """Live bookkeeping of one log; nothing of it is stored.
 
     flying: a unit of it is on its way to the store, and no pass may begin until it is known what became of it; again:
-    intake came meanwhile. begun is for who waits for a new log's first unit.
+    intake came meanwhile. begun is for who waits for a new log's first unit. resumed: it was taken over with an open turn.
     """
 
-    __slots__ = ("again", "alarms", "asks", "begun", "flying", "head", "intake", "keys", "log", "slice", "timers", "times")
+    __slots__ = (
+        "again",
+        "alarms",
+        "asks",
+        "begun",
+        "flying",
+        "head",
+        "intake",
+        "keys",
+        "log",
+        "resumed",
+        "slice",
+        "timers",
+        "times",
+    )
 
     def __init__(self, slice_: Slice, head: Head, times: Times) -> None:
         self.log: LogId = slice_.log
         self.slice = slice_
         self.head = head
         self.times = times
-        self.flying = self.again = False
+        self.flying = self.again = self.resumed = False
         self.begun: asyncio.Future[None] | None = None
         self.intake: list[Item] = []
         self.keys: dict[int, str] = {}

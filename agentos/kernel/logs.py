@@ -199,6 +199,7 @@ class Logs:
             self._ticker.arm(loaded, alarm)
         state = slice_.get(CONVERSATION, ConversationState)
         if taken_over and state is not None and (state.open_turn or state.waiting):
+            loaded.resumed = bool(state.open_turn)
             self._ticker.feed(loaded, Resume())
         return loaded
 

@@ -1,7 +1,7 @@
 """Scopes: every live thing belongs to one, and is given back when it ends, however it ends.
 
-Scopes form a tree by ownership: program > agent, program > toolbox, agent > conversation > turn > call. A scope is a plain
-object; it holds no task and no cancel scope.
+Scopes form a tree by ownership: program > agent, program > toolbox, agent > conversation > turn > call. A scope is a
+plain object; it holds no task and no cancel scope.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Scope:
     async def _release(
         self, name: str, release: Release | Scope, failures: list[tuple[str, BaseException]]
     ) -> asyncio.CancelledError | None:
-        """One of them; returns the cancellation of the closer, if it came meanwhile. A child limits its own releases."""
+        """One of them; gives the cancellation of the closer, if one came meanwhile. A child limits its own releases."""
         try:
             waiting = release.close() if isinstance(release, Scope) else release()
         except Exception as error:
@@ -117,14 +117,14 @@ class Scope:
         cancelled = await _wait(task, None if isinstance(release, Scope) else self.release_s)
         if not task.done():
             task.cancel()
-            await asyncio.wait({task}, timeout=STOP_S)
+            cancelled = await _wait(task, STOP_S) or cancelled
             failures.append((name, TimeoutError(f"not released within {self.release_s:g} s")))
         elif task.cancelled():
             failures.append((name, asyncio.CancelledError("it cancelled itself")))
-        elif isinstance(error := task.exception(), ReleaseFailed):
-            failures.extend(error.failures)
-        elif error is not None:
-            failures.append((name, error))
+        elif isinstance(failed := task.exception(), ReleaseFailed):
+            failures.extend(failed.failures)
+        elif failed is not None:
+            failures.append((name, failed))
         return cancelled
 
 

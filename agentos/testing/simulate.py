@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import hashlib
 import sys
 import warnings
@@ -25,6 +26,7 @@ from agentos.ids import CONVERSATION, Kind
 from agentos.kernel import Kernel
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
+from agentos.testing.aftermath import problems_of
 from agentos.testing.checker import Checker, at_once
 from agentos.testing.clients import Clients, not_kept
 from agentos.testing.clock import ManualClock
@@ -76,10 +78,13 @@ class Simulation:
                 warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that a crash leaves behind
                 over = runner.run(self._life(rounds))
                 self.store.abandon()
+                gc.collect()
             self.ledger.forget_running()
             self.clock = self.clock.after_a_crash()
             self.broken += not_kept(self.clients, self.store, self.checker.registry)
             self._raise_if_broken()
+        self.broken += asyncio.run(self._aftermath())
+        self._raise_if_broken()
         return Report(self._counts(), digest_of_heads(self.store))
 
     async def _life(self, rounds: int) -> bool:
@@ -104,6 +109,12 @@ class Simulation:
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))
         await self._settle(kernel)
         return True
+
+    async def _aftermath(self) -> list[str]:
+        try:
+            return await problems_of(self.store)
+        finally:
+            await self.store.close()
 
     async def _pass_time(self, seconds: float, yields: int) -> None:
         for _ in range(yields):

@@ -27,7 +27,7 @@ def test_the_demo_shows_all_that_was_promised(cli: Cli) -> None:
 
     shown = cli("demo", "files", "--seed", "7", "--conversations", "24").out
 
-    assert "24 conversations on 4 text files" in shown and "--seed 7" in shown
+    assert re.match(r"24 conversations on 4 text files of \S+/files \(--seed 7\)\n", shown)
     assert "all 24 have their answer: 24 completed" in shown
     assert re.search(r"agentos ps: the first 10 of \d+\nid +agent +state", shown)
     assert shown.count('\nagentos query "select') == 3
@@ -51,17 +51,14 @@ def test_what_was_held_is_the_same_before_and_after(cli: Cli) -> None:
 
 def test_the_store_stays_and_can_be_asked(cli: Cli) -> None:
     make_folder(cli)
-    cli("demo", "files", "--seed", "1", "--conversations", "6")
     store = ("--store", "sqlite:///.agentos/demo.db")
+    sql = "select count(*) as n from conversations where depth = 0"
 
-    again = cli("demo", "files", "--seed", "1", "--conversations", "6").out
+    cli("demo", "files", "--conversations", "5")
+    cli("demo", "files", "--conversations", "6")
 
-    assert [
-        row["n"]
-        for row in cli(*store, "query", "select count(*) n from conversations where depth = 0", "--json").data["rows"]
-    ] == [6]
+    assert cli(*store, "query", sql).out == "n\n6\n"
     assert cli(*store, "replay").out.startswith("identical")
-    assert "6 conversations" in again
 
 
 def test_one_seed_asks_the_same_things(cli: Cli) -> None:

@@ -24,17 +24,17 @@ def test_watch_prints_what_is_stored_and_ends_when_nothing_is_open(project: Cli)
 def test_watch_follows_another_process_to_the_end_of_the_turn(project: Cli) -> None:
     project.write("tools/hold", HOLD.replace("EFFECT", "pure"), executable=True)
     with project.start("run", "-p", "hold") as running:
-        project.until(lambda: (project.folder / "effects").exists())
+        project.until((project.folder / "effects").exists)
         with project.start("watch", project.id("helper"), "--until-settled", "--json") as watching:
             assert watching.stdout is not None
-            first = json.loads(watching.stdout.readline())
+            entries = [json.loads(watching.stdout.readline())]
             (project.folder / "go").touch()
-            rest, _ = watching.communicate(timeout=60)
+            entries += [json.loads(line) for line in watching.stdout]
+            watching.wait(60)
         running.communicate(timeout=60)
 
-    seqs = [first["seq"], *(json.loads(line)["seq"] for line in rest.splitlines())]
-    assert seqs == list(range(1, len(seqs) + 1))
-    assert json.loads(rest.splitlines()[-1])["kind"] == "turn.finished"
+    assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
+    assert entries[-1]["kind"] == "turn.finished"
     assert (watching.returncode, running.returncode) == (0, 0)
 
 

@@ -108,6 +108,20 @@ async def test_the_same_start_key_gives_the_same_conversation() -> None:
         assert await kinds(first) == ["conversation.started"]
 
 
+async def test_keys_of_any_text_name_things_and_stand_in_no_head() -> None:
+    secret = "my \ud800 password is\0 hunter2 " * 20
+    async with lab() as here:
+        conversation = await here.kernel.start("main", key=secret)
+        again = await here.kernel.start("main", key=secret)
+        first = await here.moving(conversation.send("hi", key=secret))
+        second = await here.moving(conversation.send("hi", key=secret))
+        await conversation.interrupt(by=secret)
+        heads = [stored.head for stored in await here.kernel.store.entries(conversation.id)]
+
+        assert (conversation.id, first) == (again.id, second)
+        assert not any("hunter2 my" in head or len(head) > 3_000 for head in heads)
+
+
 async def test_two_starts_with_one_key_at_the_same_time_make_one_conversation() -> None:
     async with lab() as here:
         found = await asyncio.gather(*(here.kernel.start("main", key="one") for _ in range(5)))

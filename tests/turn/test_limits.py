@@ -9,6 +9,7 @@ import pytest
 
 from agentos.components import Outcome, Phase
 from agentos.events.model import ModelReply
+from agentos.ids import LogId
 from tests.support import Mind, call, calls, entries_of, kinds, lab, results, until
 
 
@@ -159,7 +160,7 @@ async def test_a_turn_that_ends_at_once_is_the_last_turn_in_the_world() -> None:
 
         assert here.kernel.world.components(first.turn) == {}
         assert set(here.kernel.world.components(outcome.turn)) == {"turn_config", "turn_state"}
-        assert here.kernel.world.in_phase(Phase.SETTLED) == [conversation.id]
+        assert here.kernel.world.in_phase(Phase.SETTLED) == [LogId(conversation.id)]
 
 
 async def test_a_result_that_fills_the_window_ends_the_turn_before_the_next_request() -> None:

@@ -207,7 +207,7 @@ class Worlds(RuleBasedStateMachine):
                 )
             for parent in LOGS:
                 assert world.children(ConversationId(parent)) == sorted(
-                    log
+                    ConversationId(log)
                     for log, rows in model.logs.items()
                     if getattr(rows.get(CONVERSATION, {}).get(ConversationConfig), "parent", None) == parent
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import isfinite
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -57,4 +58,8 @@ def _apart(columns: Sequence[str]) -> list[str]:
 
 
 def _object(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
-    return dict(zip(columns, row, strict=True))
+    """JSON has no infinity: it is written as text."""
+    return {
+        column: str(value) if isinstance(value, float) and not isfinite(value) else value
+        for column, value in zip(columns, row, strict=True)
+    }
