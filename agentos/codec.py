@@ -179,7 +179,7 @@ def _untagged(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
-        (tag, inner), = value.items()
+        ((tag, inner),) = value.items()
         if tag in _TAGS:
             return _untag(tag, inner)
     return {key: _untagged(item) for key, item in value.items()}

@@ -57,7 +57,8 @@ class TurnConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
     """What the turn pinned when it began.
 
     context is the digest of the AgentContext; inputs the seqs of the inputs it took, ephemeral those of them that leave
-    the history with it; causes the delegating calls that wait for its end. Limits: None means no bound. deadline_at is in microseconds, UTC.
+    the history with it; causes the delegating calls that wait for its end. Limits: None means no bound.
+    deadline_at is in microseconds, UTC.
     """
 
     component: ClassVar[str] = "turn_config"

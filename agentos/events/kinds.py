@@ -39,7 +39,7 @@ class ConversationStarted(EntryData, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class InputReceived(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """A message was received. In an open turn it waits for the next one. An ephemeral one leaves the history with its turn."""
+    """A message was received. In an open turn it waits for the next one. An ephemeral one leaves with its turn."""
 
     kind: ClassVar[str] = "input.received"
     fed: ClassVar[bool] = True

@@ -27,7 +27,9 @@ from agentos.ids import CONVERSATION, call_id, turn_id
 
 C = TypeVar("C", bound=Component)
 
-IN_ROWS: frozenset[type[Component]] = frozenset({CallConfig, CallState, ConversationConfig, ConversationState, TurnConfig, TurnState})
+IN_ROWS: frozenset[type[Component]] = frozenset(
+    {CallConfig, CallState, ConversationConfig, ConversationState, TurnConfig, TurnState}
+)
 """Components that have narrow rows of their own; all others stand in the table `components`."""
 
 

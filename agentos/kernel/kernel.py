@@ -127,7 +127,9 @@ class Kernel:
             self.world, self.catalog, self.slots, self.watchers, self.clock, self.scope, self._reported
         )
         self.runner = Runner(self.services)
-        self.ticker = Ticker(self.world, self.store, self.schedule, self.clock, self.settings, self.services, self, self._salts)
+        self.ticker = Ticker(
+            self.world, self.store, self.schedule, self.clock, self.settings, self.services, self, self._salts
+        )
         self.logs = Logs(
             self.world,
             self.store,
@@ -208,8 +210,7 @@ class Kernel:
         """
         base = None
         if not isinstance(spec, AgentSpec):
-            base = Path(spec).resolve().parent
-            spec = load_agent(Path(spec))
+            base, spec = _read_agent(Path(spec))
         slug = Name(spec.slug)
         digest = self.catalog.install(spec, base, model)
         config, state = self.world.get(agent_id(slug), AgentConfig), self.world.get(agent_id(slug), AgentState)
@@ -597,6 +598,11 @@ def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "
     except ValueError as error:
         raise ConfigurationError(f"no approval request {request[:80]!r}: it is named by its call's id") from error
     return log, f"answer:{request}", Answer(call=CallId(request), verdict=verdict, reason=reason, by=name_of(by))
+
+
+def _read_agent(path: Path) -> tuple[Path, AgentSpec]:
+    """An agent file, and the folder that its relative paths count from."""
+    return path.resolve().parent, load_agent(path)
 
 
 def _same(entry: Entry, draft: Draft) -> bool:

@@ -99,10 +99,12 @@ class Logs:
             loaded = await self._patiently(log)
         except UnknownConversation:
             begun = self._ticker.loaded.get(log)  # by a delegation that was on its way, too
-            if begun is None and not isinstance(item, Delegate):
-                self._fed.discard((log, key))
-                return
-            loaded = begun or self.begin(log, item.start)
+            if begun is None:
+                if not isinstance(item, Delegate):
+                    self._fed.discard((log, key))
+                    return
+                begun = self.begin(log, item.start)
+            loaded = begun
         except (Foreign, KernelClosed):
             self._fed.discard((log, key))  # its owner takes it from the inbox
             return
@@ -241,7 +243,9 @@ def _waits_for_slot(loaded: Loaded, state: ConversationState) -> bool:
     """Whether a call stands in line: the word that its turn has come finds loaded logs alone."""
     turn = loaded.slice.get(state.open_turn, TurnState) if state.open_turn else None
     calls = turn.calls if turn is not None else ()
-    return any((c := loaded.slice.get(call, CallState)) is not None and c.status is CallStatus.PROPOSED for call in calls)
+    return any(
+        (c := loaded.slice.get(call, CallState)) is not None and c.status is CallStatus.PROPOSED for call in calls
+    )
 
 
 def item_of(row: InboxRow) -> Item:

@@ -311,7 +311,8 @@ class Ticker:
         row, unit = loaded.head.row, sealed.unit
         row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
         if loaded.begun is not None:
-            loaded.begun = _resolved(loaded.begun)
+            _resolve(loaded.begun)
+            loaded.begun = None
         if sealed.drafts and type(sealed.drafts[-1].data) is Snapshot:
             loaded.head.snapshot = unit.seq
         if view.intake:
@@ -528,6 +529,6 @@ def _is_proposed(view: View, call: int) -> bool:
     return state is not None and state.status is CallStatus.PROPOSED
 
 
-def _resolved(waiter: asyncio.Future[None]) -> None:
+def _resolve(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)

@@ -53,6 +53,8 @@ from agentos.systems.schedule import system
 from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
 
+NOBODY = Name("")
+
 
 @system(over=ConversationState, reports=True)
 def admit(view: View, _conversation: int) -> Decision:
@@ -156,7 +158,7 @@ def _received(
     fed: Input | Delegate,
     *,
     key: Name | None = None,
-    by: Name = Name(""),
+    by: Name = NOBODY,
     cause: CallId | None = None,
     ephemeral: bool = False,
 ) -> Draft:

@@ -43,9 +43,7 @@ def finished_call(
 ) -> tuple[Draft, TurnState]:
     """The entry at seq that finishes a call, and the turn after it: the last call of a step moves it on."""
     before = view.find(call, CallState) or CallState(status=CallStatus.PROPOSED)
-    call_state = replace(
-        before, status=data.status, kind=data.call_kind, waiting=None, finish=data.finish, result=seq
-    )
+    call_state = replace(before, status=data.status, kind=data.call_kind, waiting=None, finish=data.finish, result=seq)
     after = replace(state, resumes=0) if data.source is not CallSource.DECIDED and state.resumes else state
     if not others_open and state.phase is not Phase.SETTLING:
         after = _after_calls(view, after, call, data.finish, seq)

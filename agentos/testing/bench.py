@@ -224,7 +224,10 @@ _INSERT = "insert into steps (conversation, seq, role, body, at) values (?, ?, ?
 def _row(conversation: int, seq: int, role: str, value: object) -> tuple[int, int, str, str, int]:
     """A step as any such program would keep it: found by conversation and place, with its content as JSON."""
     if isinstance(value, ModelReply):
-        content: object = {"text": value.text, "calls": [{"name": c.name, "arguments": c.arguments} for c in value.calls]}
+        content: object = {
+            "text": value.text,
+            "calls": [{"name": c.name, "arguments": c.arguments} for c in value.calls],
+        }
     else:
         content = value
     return conversation, seq, role, json.dumps(content), time.time_ns()

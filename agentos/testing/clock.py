@@ -51,7 +51,7 @@ class ManualClock:
             await asyncio.sleep(0)
             return
         over = asyncio.get_running_loop().create_future()
-        timer = self.call_later(delay_s, lambda: over.done() or over.set_result(None))
+        timer = self.call_later(delay_s, lambda: None if over.done() else over.set_result(None))
         try:
             await over
         finally:

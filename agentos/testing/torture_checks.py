@@ -48,10 +48,13 @@ async def _inputs(store: Store, acknowledged: Sequence[tuple[str, int]], finding
 
 async def _effects(store: Store, path: Path, findings: Findings) -> None:
     """At most one line of a `once` call; one of each that is done; none of a call that was never started."""
-    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    lines = _lines_of(path)
     seen = Counter(key for key, _, _ in lines)
-    sql = "select l.id, c.seq, c.status, c.effect, c.attempt from calls c join logs l on l.n = c.n where c.toolbox is not null"
-    calls = {
+    sql = """
+        select l.id, c.seq, c.status, c.effect, c.attempt from calls c join logs l on l.n = c.n
+        where c.toolbox is not null
+    """
+    calls: dict[str, tuple[str, str, int]] = {
         call_id(log, seq): (status, effect, attempt)
         for log, seq, status, effect, attempt in (await store.query(sql)).rows
     }
@@ -70,6 +73,10 @@ async def _effects(store: Store, path: Path, findings: Findings) -> None:
     findings.broken += [f"{key} took effect {seen[key]} times" for key in twice]
     findings.broken += [f"{key} took effect, and no start of it is stored" for key in strange]
     findings.broken += [f"{key} is done, and took no effect" for key in missing]
+
+
+def _lines_of(path: Path) -> list[list[str]]:
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
 
 async def _ends(store: Store, findings: Findings) -> None:

@@ -6,14 +6,15 @@ from typing import Any
 
 from agentos.components import ToolboxSharing
 from agentos.definitions import AgentSpec
-from agentos.ids import CallId, log_and_seq
+from agentos.definitions.spec import SessionPolicy, SubagentUse
+from agentos.ids import log_and_seq
 from agentos.kernel import Kernel
 from agentos.persistence.base import Store
 from agentos.testing.checker import at_once
+from agentos.testing.clock import ManualClock
 from agentos.testing.dice import DiceModel, DiceToolbox, Ledger
 from agentos.testing.faults import FaultPlan
 from agentos.testing.faulty_work import FaultyModel, FaultyToolbox
-from agentos.testing.clock import ManualClock
 
 AGENTS = ("lead", "twin", "hand")
 """Those that people talk to."""
@@ -38,7 +39,7 @@ _LIMITS: dict[str, Any] = {
 }
 
 _SPECS = (
-    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", {"slug": "hand", "session": "reuse"}], **_LIMITS),
+    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", SubagentUse(slug="hand", session=SessionPolicy.REUSE)], **_LIMITS),
     AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], **_LIMITS),
     AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], **_LIMITS),
 )
@@ -47,7 +48,7 @@ _SPECS = (
 async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, ledger: Ledger, plan: FaultPlan) -> None:
     """Opens the toolboxes and installs the agents in a kernel that was just opened."""
 
-    def stored(call: CallId, attempt: int) -> bool:
+    def stored(call: str, attempt: int) -> bool:
         return _start_is_stored(store, call, attempt)
 
     for name, (sharing, size) in _TOOLBOXES.items():
@@ -57,7 +58,7 @@ async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, led
         await kernel.install(spec, model=FaultyModel(DiceModel(seed, clock, ledger), plan, clock))
 
 
-def _start_is_stored(store: Store, call: CallId, attempt: int) -> bool:
+def _start_is_stored(store: Store, call: str, attempt: int) -> bool:
     log, seq = log_and_seq(call)
     starts = [
         entry for entry in at_once(store.entries(log, seq)) if entry.kind == "call.started" and f'"call":{seq},' in entry.head

@@ -17,7 +17,7 @@ from agentos.world.transcript import TELLING, Transcript, advance
 from agentos.world.world import Slice
 
 C = TypeVar("C", bound=Component)
-I = TypeVar("I", bound=msgspec.Struct)
+K = TypeVar("K", bound=msgspec.Struct)
 
 
 class Post(msgspec.Struct, frozen=True, gc=False):
@@ -146,7 +146,7 @@ class View:
         key = (seq, i)
         return self.overlay[key] if key in self.overlay else self._slice.bodies[key]
 
-    def items(self, type_: type[I], where: Callable[[I], bool] | None = None) -> Iterator[I]:
+    def items(self, type_: type[K], where: Callable[[K], bool] | None = None) -> Iterator[K]:
         """Intake of this type that is not decided on yet, oldest first."""
         for item in self.intake:
             if type(item) is type_ and (where is None or where(item)):
@@ -176,7 +176,9 @@ class View:
 
     def entities(self) -> list[tuple[int, type[Component]]]:
         """Every entity of the log with each of its stored component types, in a fixed order."""
-        found = {(entity, type_) for rows in (self._slice.rows, self.over) for entity, row in rows.items() for type_ in row}
+        found = {
+            (entity, type_) for rows in (self._slice.rows, self.over) for entity, row in rows.items() for type_ in row
+        }
         return sorted(found, key=lambda pair: (pair[0], pair[1].component))
 
     def _add_draft(self, draft: Draft) -> None:
