@@ -8,15 +8,36 @@ from typing import Any, Protocol
 from agentos.clock import Clock
 from agentos.components import AgentContext, CallConfig, CallState, ModelRef
 from agentos.effects.deadlines import Deadlines
-from agentos.events.effects import Effect, RequestModel
+from agentos.events.effects import AskHook, Effect, Probe, RequestModel, RunCall
 from agentos.events.intake import Item
 from agentos.events.model import ModelDelta, ModelRequest
+from agentos.governance.schema import normalized
 from agentos.ids import LogId, Name
 from agentos.lineage import Lineage
 from agentos.models.base import ModelClient
 from agentos.ports import Hook
 from agentos.resources import Scope
 from agentos.toolboxes.base import Toolbox
+
+
+def arguments_of(services: Services, effect: RunCall | AskHook | Probe) -> Any:
+    """The arguments of a call as meant, and as its own: tools and hooks may change what they are given."""
+    return owned(normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i)))
+
+
+def owned(value: Any) -> Any:
+    """A copy of JSON data that shares no list or object with it."""
+    if isinstance(value, dict):
+        return {key: owned(inner) for key, inner in value.items()}
+    return [owned(inner) for inner in value] if isinstance(value, list) else value
+
+
+def words_of(error: BaseException) -> str:
+    """What an exception says, whatever its own __str__ does."""
+    try:
+        return str(error)
+    except Exception:
+        return "(it has no words)"
 
 
 class Services(Protocol):

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from agentos.codec import encode_json
 from agentos.components import CallStatus, EffectClass
-from agentos.effects.base import Running, Services
+from agentos.effects.base import Running, Services, arguments_of, words_of
 from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, Item, Probed, Progress
-from agentos.governance.schema import normalized
 from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, turn_id
 from agentos.lineage import Lineage
 from agentos.resources import Scope
@@ -55,6 +55,7 @@ class Context:
         return self._services.lineage(self._effect.log, self._effect.turn, self._effect.call)
 
     def progress(self, data: Any) -> None:
+        encode_json(data)  # raises to the tool when it has no form
         self._services.report(self._effect.log, Progress(call=self._effect.call, data=data))
 
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
@@ -75,16 +76,17 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
     running.limit(timeout_s)
-    arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    arguments = arguments_of(services, effect)
     try:
         report = _result(effect, await toolbox.call(effect.tool, arguments, call), limits.result_chars)
-    except asyncio.CancelledError as error:
-        partial = render(partial_of(error), limits.result_chars).text
-        report = _cancelled(effect, running, config.effect, timeout_s, partial)
     except ToolError as error:
-        report = _report(effect, CallStatus.FAILED, str(error), "tool")
+        report = _failed(effect, words_of(error), "tool", limits.result_chars)
     except BaseException as error:  # a tool may raise anything; it is the failure of this call alone
-        report = _report(effect, CallStatus.FAILED, f"{type(error).__name__}: {error}", "raised")
+        if isinstance(error, asyncio.CancelledError) or running.ended:
+            partial = render(partial_of(error), limits.result_chars).text
+            report = _cancelled(effect, running, config.effect, timeout_s, partial)
+        else:
+            report = _failed(effect, f"{type(error).__name__}: {words_of(error)}", "raised", limits.result_chars)
     running.done = True
     if call.scope is not None:
         report = await _released(call.scope, report)
@@ -93,8 +95,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
 
 def _result(effect: RunCall, value: object, limit_chars: int) -> CallReport:
     if isinstance(value, Failed):
-        shown = render(value.text, limit_chars)
-        return _report(effect, CallStatus.FAILED, shown.text, value.kind, shown.whole)
+        return _failed(effect, value.text, value.kind, limit_chars)
     finish = isinstance(value, Finish)
     shown = render(value.value if isinstance(value, Finish) else value, limit_chars)
     return CallReport(
@@ -105,6 +106,12 @@ def _result(effect: RunCall, value: object, limit_chars: int) -> CallReport:
         whole=shown.whole,
         finish=finish,
     )
+
+
+def _failed(effect: RunCall, text: str, kind: str, limit_chars: int) -> CallReport:
+    """The words of a failure are capped like those of a result."""
+    shown = render(text, limit_chars)
+    return _report(effect, CallStatus.FAILED, shown.text, kind, shown.whole)
 
 
 def _report(
@@ -154,7 +161,7 @@ async def probe_call(services: Services, effect: Probe, running: Running) -> Ite
     if toolbox is None:
         return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
     running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
-    arguments = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    arguments = arguments_of(services, effect)
     try:
         doubt = await toolbox.probe(effect.tool, arguments, call_id(LogId(effect.log), effect.call))
     except (asyncio.CancelledError, Exception) as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from agentos.codec import encode_json
 from agentos.components import Verdict
-from agentos.effects.base import Running, Services
+from agentos.effects.base import Running, Services, arguments_of, owned
 from agentos.events.effects import AskHook
 from agentos.events.intake import HookReport, Item
-from agentos.governance.schema import normalized
 from agentos.ids import Name, call_id
 
 _STRICTNESS = {Verdict.ALLOW: 0, Verdict.ASK: 1, Verdict.DENY: 2}
@@ -20,12 +20,14 @@ async def ask_hooks(services: Services, effect: AskHook, running: Running) -> It
 
     A hook that raises or takes too long denies: who guards must not be talked out of it by failing.
     """
-    arguments: dict[str, Any] = normalized(services.body(effect.log, effect.arguments.seq, effect.arguments.i))
+    arguments: dict[str, Any] = arguments_of(services, effect)
     running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
     verdict, by, reason, changed = Verdict.HOOK, Name("hooks"), "", False
     for hook in services.hooks():
         try:
-            said = await hook.before_call(call_id(effect.log, effect.call), effect.tool, arguments)
+            said = await hook.before_call(call_id(effect.log, effect.call), effect.tool, owned(arguments))
+            if said is not None:
+                encode_json([said.arguments, said.reason])  # what cannot be stored was no answer
         except asyncio.CancelledError:
             if not running.was_cancelled():
                 raise
@@ -35,7 +37,7 @@ async def ask_hooks(services: Services, effect: AskHook, running: Running) -> It
         if said is None:
             continue
         if said.arguments is not None:
-            arguments, changed = said.arguments, True
+            arguments, changed = owned(said.arguments), True
         if _STRICTNESS.get(said.verdict, -1) > _STRICTNESS.get(verdict, -1):
             verdict, by, reason = said.verdict, hook.name, said.reason
     return HookReport(

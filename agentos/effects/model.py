@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from agentos.effects.base import Running, Services
+from agentos.codec import encode_json
+from agentos.effects.base import Running, Services, words_of
 from agentos.errors import ModelError
 from agentos.events.effects import RequestModel
 from agentos.events.intake import Item, ModelReport
@@ -26,8 +27,9 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
     running.limit(request.context.limits.model_s)
     try:
         reply = await services.model(request.context.slug, request.context.model).complete(request, on_delta)
+        _check(reply)
     except ModelError as error:
-        return _failed(effect, error.kind, str(error), error.text or "".join(text), error.retry_after_s)
+        return _failed(effect, error.kind, words_of(error), error.text or "".join(text), error.retry_after_s)
     except asyncio.CancelledError:
         if not running.was_cancelled():
             return _failed(effect, "adapter", "the model adapter cancelled itself", "".join(text))
@@ -37,10 +39,17 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
         cut = ModelReply(text="".join(text), finish=Finish.CANCELLED)
         return ModelReport(turn=effect.turn, base_seq=effect.base_seq, reply=cut)
     except (Exception, SystemExit) as error:
-        return _failed(effect, "adapter", f"{type(error).__name__}: {error}", "".join(text))
+        return _failed(effect, "adapter", f"{type(error).__name__}: {words_of(error)}", "".join(text))
     if not reply.text and not reply.calls and reply.finish in (Finish.STOP, Finish.TOOL_USE):
         reply = ModelReply(finish=Finish.EMPTY, usage=reply.usage, thinking=reply.thinking)
     return ModelReport(turn=effect.turn, base_seq=effect.base_seq, reply=reply)
+
+
+def _check(reply: ModelReply) -> None:
+    """Raises when it holds what cannot be stored: that is the adapter's fault, and costs its turn alone."""
+    "".join((reply.text, reply.thinking))  # raises for what is no text
+    for call in reply.calls:
+        encode_json(call.arguments)
 
 
 def _failed(effect: RequestModel, kind: str, message: str, text: str, retry_after_s: float | None = None) -> Item:

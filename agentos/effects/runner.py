@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agentos.components import CallStatus, Verdict
-from agentos.effects.base import Running, Services
+from agentos.effects.base import Running, Services, words_of
 from agentos.effects.call import probe_call, run_call
 from agentos.effects.deadlines import Deadlines
 from agentos.effects.hook import ask_hooks
@@ -20,7 +20,7 @@ from agentos.ids import LogId, Name
 
 def _broken(effect: Any, error: BaseException) -> Item:
     """A runner that raised is a fault of this program; the turn is told, and does not wait for ever."""
-    text = f"{type(effect).__name__} broke: {type(error).__name__}: {error}"
+    text = f"{type(effect).__name__} broke: {type(error).__name__}: {words_of(error)}"
     if isinstance(effect, RequestModel):
         return ModelReport(
             turn=effect.turn,

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 __all__ = ["Conversation", "Kernel", "RunOutcome", "answer_item", "open"]
 
 if TYPE_CHECKING:
+    from agentos.kernel.commands import answer_item
     from agentos.kernel.conversation import Conversation
-    from agentos.kernel.kernel import Kernel, answer_item, open
+    from agentos.kernel.kernel import Kernel, open
     from agentos.kernel.outcome import RunOutcome
 else:
     _HOMES = {
         "Conversation": "agentos.kernel.conversation",
         "Kernel": "agentos.kernel.kernel",
         "RunOutcome": "agentos.kernel.outcome",
-        "answer_item": "agentos.kernel.kernel",
+        "answer_item": "agentos.kernel.commands",
         "open": "agentos.kernel.kernel",
     }
 

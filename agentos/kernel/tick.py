@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -35,6 +36,7 @@ from agentos.settings import Settings
 from agentos.systems import Schedule, run_pass
 from agentos.world import Oracle, View, World
 
+_log = logging.getLogger(__name__)
 STORE_RETRY_S = 0.5
 """How long the kernel waits before it asks a store again that was not there."""
 
@@ -221,11 +223,30 @@ class Ticker:
             self._tell_dropped(view)
             self._fail_waiters(loaded, view, failures)
             return None
-        sealed = seal(view, loaded.head, self.writer, loaded.times, self._salts, self._settings.snapshot_entries)
+        try:
+            sealed = seal(view, loaded.head, self.writer, loaded.times, self._salts, self._settings.snapshot_entries)
+        except Exception as error:
+            self._has_no_form(loaded, view, error)
+            return None
         sealed.unit.taken = [key for _, key in taken]
         self._complete(sealed, view, loaded)
         loaded.flying = True
         return _InFlight(loaded, view, sealed, taken, failures)
+
+    def _has_no_form(self, loaded: Loaded, view: View, error: Exception) -> None:
+        """A system decided what cannot be written down. Its conversation pays: what this pass took is dropped, and who
+        waits is told; the tick goes on."""
+        _log.error("a unit of %s cannot be written: %s", loaded.log, type(error).__name__)
+        for call in (*view.slots, *_in_line(view)):
+            self._host.give_slot_back(view.log, call)
+        loaded.intake = view.intake
+        for item in view.taken:
+            self.tell(item, error)
+        self._tell_begun(loaded, error)
+        for waiter in loaded.asks.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+        loaded.asks.clear()
 
     def _complete(self, sealed: Sealed, view: View, loaded: Loaded) -> None:
         """Definitions that this unit is the first to name, and wake-ups that it makes void."""

@@ -219,6 +219,22 @@ async def test_c24_a_huge_result_is_cut_for_the_model_and_kept_whole_in_the_stor
         assert dict(entry.private)["whole"] == huge
 
 
+async def test_c24_the_words_of_a_failure_are_cut_like_those_of_a_result() -> None:
+    async def loud() -> None:
+        raise ValueError("head " + "x" * 100_000 + " tail")
+
+    async def polite() -> None:
+        raise ToolError("head " + "x" * 100_000 + " tail")
+
+    mind = Mind(calls(call("loud"), call("polite")))
+    async with lab(mind, [loud, polite], result_chars=1_000) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+
+        assert [status for status, _ in await results(conversation)] == ["failed(raised)", "failed(tool)"]
+        assert all(len(text) <= 1_000 and text.endswith(" tail") for text in mind.results)
+
+
 async def test_the_effect_class_that_an_agent_names_goes_before_the_tools() -> None:
     mind = Mind(calls(call("hang")))
     async with lab(mind, [hanging("once")], tool_s=5, effects={"hang": EffectClass.PURE}) as here:

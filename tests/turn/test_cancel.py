@@ -233,6 +233,27 @@ async def test_a_tool_that_finishes_its_work_when_cancelled_is_done() -> None:
         assert await results(conversation) == [("done", "put everything back")]
 
 
+@pytest.mark.parametrize(("effect", "status"), [("once", "unknown(interrupted)"), ("pure", "cancelled(interrupted)")])
+async def test_a_tool_that_raises_something_else_when_cancelled_is_cancelled(effect: str, status: str) -> None:
+    started = asyncio.Event()
+
+    async def clumsy() -> None:
+        try:
+            started.set()
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            raise OSError("the line is dead") from None
+
+    async with lab(Mind(calls(call("clumsy"))), [tool(effect=effect)(clumsy)]) as here:
+        conversation = await here.start()
+        asked = asyncio.create_task(conversation.ask("go"))
+        await started.wait()
+        await conversation.interrupt()
+        await asked
+
+        assert [found for found, _ in await results(conversation)] == [status]
+
+
 async def test_f52_an_interrupt_and_a_time_limit_together_end_the_turn_once() -> None:
     doors = Doors()
     async with lab(Mind(calls(call("slow"))), [doors.tool("slow", "pure")], tool_s=5, turn_s=5) as here:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
 
 from agentos.interfaces.cli.errors import Exit, hint, report
-from agentos.interfaces.cli.invocation import Invocation
+from agentos.interfaces.cli.invocation import Flag, Invocation
 from agentos.interfaces.cli.listing import (
     COMMANDS,
     EPILOGUE,
@@ -45,8 +45,8 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-def make_app() -> App:
-    """The commands by name; the module of one is imported when it is called."""
+def make_app(words: Sequence[str] = ()) -> App:
+    """The commands by name; the module of one is imported when it is called, and its docstring is then its help."""
     app = App(
         name="agentos",
         help="An operating-system kernel for agents.",
@@ -61,14 +61,14 @@ def make_app() -> App:
         help_epilogue=examples_of(SCENARIO_COMMANDS[0]),
         sort_key=len(COMMANDS),
     )
-    _add(app, COMMANDS)
-    _add(scenario, SCENARIO_COMMANDS)
+    _add(app, COMMANDS, words)
+    _add(scenario, SCENARIO_COMMANDS, words if scenario.name[0] in words else ())
     app.command(scenario)
     _add_options(app)
     return app
 
 
-def _add(app: App, commands: Sequence[Listed]) -> None:
+def _add(app: App, commands: Sequence[Listed], words: Sequence[str]) -> None:
     for place, command in enumerate(commands):
         app.command(
             f"agentos.interfaces.cli.{command.target}",
@@ -77,6 +77,14 @@ def _add(app: App, commands: Sequence[Listed]) -> None:
             help_epilogue=examples_of(command),
             sort_key=place,
         )
+        if command.name in words:
+            app[command.name].help = described(app[command.name].default_command)
+
+
+def described(function: object) -> str:
+    """What a docstring says before its parameters, each paragraph in one line, to be wrapped as the terminal needs."""
+    text = (inspect.getdoc(function) or "").partition("\nParameters\n")[0]
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n")).strip()
 
 
 def _add_options(app: App) -> None:
@@ -85,7 +93,7 @@ def _add_options(app: App) -> None:
     def launch(
         *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         store: Annotated[str | None, Parameter(help="URL of the store [env var: AGENTOS_STORE]")] = None,
-        no_color: Annotated[bool, Parameter(negative="", help="print no colours [env var: NO_COLOR]")] = False,
+        no_color: Annotated[Flag, Parameter(help="print no colours [env var: NO_COLOR]")] = False,
     ) -> int | None:
         if no_color:
             os.environ["NO_COLOR"] = "1"
@@ -97,7 +105,7 @@ def _add_options(app: App) -> None:
 
 
 def _run(argv: list[str]) -> int:
-    code = make_app().meta(argv, exit_on_error=False, print_error=False, result_action="return_value")
+    code = make_app(argv).meta(argv, exit_on_error=False, print_error=False, result_action="return_value")
     return code if isinstance(code, int) else Exit.OK
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from agentos.history import Divergence, Identical, Replayed, replay_all, replay_log, verify_store
 from agentos.history.report import Difference
 from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.finding import find_conversation
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json, say
 from agentos.kernel.reading import Reading, reading
 
@@ -21,7 +19,7 @@ async def replay(
     conversation: str | None = None,
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     here: Here,
 ) -> int:
     """Decide one conversation, or all, again from what was recorded, and compare entry by entry. Nothing is called.
@@ -49,7 +47,7 @@ async def replay(
     return Exit.FAILURE if diverged else Exit.OK
 
 
-async def verify(*, json: Annotated[bool, Parameter(negative="")] = False, here: Here) -> int:
+async def verify(*, json: Flag = False, here: Here) -> int:
     """Recompute digests, commitments and tables from the log; differences name log, seq and table. Exit code 0 or 1.
 
     Parameters

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any, Literal
-
-from cyclopts import Parameter
+from typing import Any, Literal
 
 from agentos.components import Verdict
 from agentos.events.intake import Cancel
 from agentos.ids import Kind, LogId, Name, is_id, log_and_seq
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import find_conversation
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
@@ -37,7 +35,7 @@ async def answer(
     /,
     *,
     reason: str = "",
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     here: Here,
 ) -> int:
     """Answer an approval request; without one, list those that wait.

@@ -28,5 +28,8 @@ class Invocation:
         return project_store(Path.cwd())
 
 
+Flag = Annotated[bool, Parameter(negative="", show_default=False)]
+"""A switch that is off unless it is given."""
+
 Here = Annotated[Invocation, Parameter(parse=False)]
 """A command's parameter that the launcher fills in."""

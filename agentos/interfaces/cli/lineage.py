@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from agentos.history import lineage_of, render_tree
 from agentos.interfaces.cli.finding import find_place
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json
 from agentos.kernel.reading import reading
 
@@ -18,7 +18,7 @@ async def lineage(
     id_: Annotated[str, Parameter(name="ID")],
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     here: Here,
 ) -> None:
     """Print the tree of turns, steps, calls and child conversations with status, milliseconds and tokens.

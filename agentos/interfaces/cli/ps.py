@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentos.interfaces.cli.finding import short
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
 from agentos.kernel.reading import Reading, reading
 
@@ -27,8 +27,8 @@ async def ps(
     *,
     state: State | None = None,
     agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
-    whole: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    whole: Flag = False,
+    json: Flag = False,
     here: Here,
 ) -> None:
     """List conversations as processes, oldest first.

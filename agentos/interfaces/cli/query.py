@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from agentos.interfaces.cli.errors import UsageError
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table
 from agentos.kernel.reading import reading
 
@@ -19,7 +19,7 @@ async def query(
     sql: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
     here: Here,
 ) -> None:
     """Ask the store in SQL: one statement that reads.

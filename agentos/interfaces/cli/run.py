@@ -12,7 +12,7 @@ from agentos.errors import UnknownConversation
 from agentos.interfaces.cli.errors import Exit, UsageError, code_of_outcome
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.interrupts import Interrupts
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import counted, is_terminal, put_answer, put_json, say
 from agentos.interfaces.cli.waiting import Waited, wait_for
 from agentos.interfaces.cli.workplace import Workplace, opened
@@ -29,9 +29,9 @@ async def run(
     prompt: Annotated[
         list[str] | None, Parameter(name=["--prompt", "-p"], allow_leading_hyphen=True, negative="")
     ] = None,
-    resume: Annotated[bool, Parameter(negative="")] = False,
-    wait: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    resume: Flag = False,
+    wait: Flag = False,
+    json: Flag = False,
     here: Here,
 ) -> int:
     """Ask an agent, and print its answer on stdout; what became of the turn is told on stderr.
@@ -42,17 +42,17 @@ async def run(
     Parameters
     ----------
     conversation
-        go on with this conversation, by its id or a part of it; with --resume: take up only this one
+        go on with this one, by its id or a part of it
     agent_file
-        a file that defines an agent; the first one is asked
+        a file with an agent; the first one is asked
     agent
         the slug of the agent to ask
     prompt
-        what to say; several are joined by newlines; without any, stdin is read
+        what to say, each a line; without any, stdin is read
     resume
-        take up all turns that a dead process left open, and those whose approval was answered
+        take up turns that were left open: all, or those of CONVERSATION
     wait
-        stay while the turn waits for approval, until somebody answers
+        stay until somebody answers a request for approval
     json
         print the outcome as one JSON object
     """

@@ -13,7 +13,7 @@ from agentos.history import StepRequest, request_of
 from agentos.interfaces.cli.entries import as_lines, as_object, body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import Place, find_place
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json, say
 from agentos.kernel.reading import reading
 
@@ -23,8 +23,8 @@ async def show(
     seq: Annotated[int | None, Parameter(name="SEQ")] = None,
     /,
     *,
-    request: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    request: Flag = False,
+    json: Flag = False,
     here: Here,
 ) -> int:
     """Print the entries of a conversation with what was said, or only those of one turn, call or seq.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated
-
-from cyclopts import Parameter
 
 from agentos.events.entry import Entry
 from agentos.interfaces.cli.entries import as_lines, watched_as_object
 from agentos.interfaces.cli.finding import find_conversation
-from agentos.interfaces.cli.invocation import Here
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json
 from agentos.kernel.reading import Reading, reading
 
@@ -24,8 +21,8 @@ async def watch(
     /,
     *,
     after: int = 0,
-    until_settled: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    until_settled: Flag = False,
+    json: Flag = False,
     here: Here,
 ) -> None:
     """Print the stored entries of a conversation, then new ones as they come, until Ctrl-C.

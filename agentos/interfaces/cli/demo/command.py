@@ -39,7 +39,7 @@ async def demo(
     folder
         whose files to work on; the current folder by default
     seed
-        of the choice of files, folders, words and agents; drawn and printed when not given
+        of the choice of files, words and agents; drawn when not given
     conversations
         how many to begin at once
     """

@@ -1,0 +1,176 @@
+"""Commands of clients: inputs, answers, cancels. Each is an entry by the one road; nobody waits on a handler."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+
+from agentos.clock import Clock
+from agentos.components import ConversationState, ConversationStatus, TurnConfig, Verdict
+from agentos.effects import Runner
+from agentos.errors import ConfigurationError, ConversationBusy, ConversationClosed, InputRefused, KernelClosed
+from agentos.events.entry import Registry
+from agentos.events.intake import Answer, Cancel, Control, ControlItem, Input, Item
+from agentos.events.kinds import InputReceived
+from agentos.ids import CONVERSATION, CallId, LogId, Name, log_and_seq, name_of
+from agentos.journal import decode_units
+from agentos.kernel.loaded import Loaded, Ticket
+from agentos.kernel.logs import Foreign, Logs, inbox_row
+from agentos.kernel.outcome import RunOutcome
+from agentos.kernel.tick import Ticker
+from agentos.persistence.base import Store
+from agentos.settings import Settings
+
+BLANK = "\u200b\u200c\u200d\ufeff \t\r\n\v\f\u00a0\u3000"
+
+
+class Commands:
+    """Takes commands for logs of this kernel, and passes those for others on by the inbox."""
+
+    def __init__(
+        self,
+        store: Store,
+        ticker: Ticker,
+        logs: Logs,
+        runner: Runner,
+        registry: Registry,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._store, self._ticker, self._logs, self._runner = store, ticker, logs, runner
+        self._registry, self._clock, self._settings = registry, clock, settings
+        self._last_ticket = 0
+        self.closed = False
+
+    def open(self) -> None:
+        self._loop = asyncio.get_running_loop()
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise KernelClosed
+
+    async def send(self, log: LogId, text: str, key: str | None, ephemeral: bool) -> int:
+        self._check_input(text)
+        if key is not None:
+            keyed = Input(text=text, ephemeral=ephemeral, key=name_of(key))
+            return await self._send_by_inbox(log, f"input:{keyed.key}", keyed)
+        try:
+            loaded = await self._accepting(log)
+        except Foreign:
+            name = uuid.uuid4().hex
+            item = Input(text=text, ephemeral=ephemeral, key=Name(name))
+            return await self._send_by_inbox(log, f"input:{name}", item)
+        stored: asyncio.Future[int] = self._loop.create_future()
+        self._feed_input(loaded, text, ephemeral, Ticket(stored, None))
+        return await stored
+
+    async def ask(self, log: LogId, text: str, ephemeral: bool) -> RunOutcome:
+        self._check_input(text)
+        loaded = self._ticker.loaded.get(log)
+        if loaded is None or loaded.times.shown != "idle":
+            try:
+                loaded = await self._accepting(log)
+            except Foreign as error:
+                raise ConversationBusy(log, 0) from error
+        ended: asyncio.Future[RunOutcome] = self._loop.create_future()
+        self._feed_input(loaded, text, ephemeral, Ticket(None, ended))
+        return await ended
+
+    async def answer(self, request: str, verdict: Verdict, reason: str, by: str) -> None:
+        await self._command(*answer_item(request, verdict, reason=reason, by=by))
+
+    async def interrupt(self, log: LogId, by: str) -> None:
+        await self._command(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=name_of(by)))
+
+    async def control(self, log: LogId, control: Control) -> None:
+        await self._command(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
+
+    async def outcome(self, log: LogId) -> RunOutcome | None:
+        """Waits for the end of the open turn; None when there is none."""
+        loaded = await self._logs.get(log)
+        state = loaded.slice.get(CONVERSATION, ConversationState)
+        if state is None or not (state.open_turn or state.waiting):
+            return None
+        config = loaded.slice.get(state.open_turn, TurnConfig)
+        seq = config.inputs[0] if config is not None else state.waiting[0].seq
+        waiter = loaded.asks.get(seq)
+        if waiter is None or waiter.done():
+            waiter = loaded.asks[seq] = self._loop.create_future()
+        return await asyncio.shield(waiter)
+
+    def _check_input(self, text: str) -> None:
+        self.check_open()
+        if not text.strip(BLANK):
+            raise InputRefused("the input is blank; nothing was stored")
+        limit = self._settings.input_bytes_max
+        if len(text) > limit // 4 and (size := len(text.encode("utf-8", "surrogatepass"))) > limit:
+            raise InputRefused(f"the input has {size} bytes, over input_bytes_max ({limit})")
+
+    async def _accepting(self, log: LogId) -> Loaded:
+        loaded = await self._logs.get(log)
+        state = loaded.slice.get(CONVERSATION, ConversationState)
+        if state is not None and state.status is ConversationStatus.CLOSED:
+            raise ConversationClosed(log)
+        waiting = len(loaded.intake) + (len(state.waiting) if state is not None else 0)
+        if waiting >= self._settings.inbox_max:
+            raise ConversationBusy(log, waiting)
+        return loaded
+
+    async def _check_room(self, log: LogId) -> None:
+        """The bound on what waits, for an input that goes by way of the store."""
+        try:
+            await self._accepting(log)
+        except Foreign:
+            waiting = len(await self._store.inbox(log))
+            if waiting >= self._settings.inbox_max:
+                raise ConversationBusy(log, waiting) from None
+
+    def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
+        self._last_ticket += 1
+        self._ticker.tickets[self._last_ticket] = ticket
+        item = Input(text=text, ephemeral=ephemeral, ticket=self._last_ticket)
+        self._ticker.feed(loaded, item, alone=not len(self._runner))
+
+    async def _send_by_inbox(self, log: LogId, key: str, item: Input) -> int:
+        """By way of the store, which remembers the key; whoever owns the log takes it."""
+        if await self._store.inbox_seq(log, key) is None:
+            await self._check_room(log)
+        await self._command(log, key, item)
+        while True:
+            end = await self._store.inbox_seq(log, key)
+            if end:
+                return await self._input_in_unit(log, end, item)
+            await self._clock.sleep(self._settings.inbox_poll_ms / 1000 / 10)
+            self.check_open()
+
+    async def _input_in_unit(self, log: LogId, end: int, item: Input) -> int:
+        """The seq of an input's entry in the unit that took it. Raises ConversationClosed when the unit dropped it."""
+        (last,) = await self._store.entries(log, end - 1, end)
+        stored = await self._store.entries(log, last.unit - 1, end)
+        for unit in decode_units(log, stored, self._registry):
+            for entry in unit:
+                if isinstance(entry.data, InputReceived) and entry.data.key == item.key:
+                    return entry.seq
+        raise ConversationClosed(log)
+
+    async def _command(self, log: LogId, key: str, item: Item) -> None:
+        """An item for a log of this kernel, or by the inbox for whoever owns it."""
+        self.check_open()
+        try:
+            loaded = await self._logs.get(log)
+        except Foreign:
+            await self._store.post(inbox_row(log, key, item))
+            return
+        if not isinstance(item, Input):
+            self._ticker.feed(loaded, item)
+        elif await self._store.post(inbox_row(log, key, item)):
+            self._logs.route(log, item, key)
+
+
+def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> tuple[LogId, str, Answer]:
+    """The log, inbox key and item of an answer. Raises ConfigurationError when the request is no call's id."""
+    try:
+        log, _ = log_and_seq(request)
+    except ValueError as error:
+        raise ConfigurationError(f"no approval request {request[:80]!r}: it is named by its call's id") from error
+    return log, f"answer:{request}", Answer(call=CallId(request), verdict=verdict, reason=reason, by=name_of(by))

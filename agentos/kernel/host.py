@@ -1,0 +1,128 @@
+"""What surrounds the tick: after a unit is stored, slots, scopes, watchers, approval ports and other logs hear of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from agentos.components import CallConfig, CallState, ConversationConfig, Waiting
+from agentos.effects import Runner
+from agentos.effects.base import owned
+from agentos.events.effects import Effect
+from agentos.events.entry import Draft
+from agentos.events.intake import Answer, Item, SlotFree
+from agentos.events.kinds import ApprovalRequested
+from agentos.ids import CONVERSATION, Digest, LogId, Micros, Name, call_id
+from agentos.kernel.catalog import Catalog
+from agentos.kernel.loaded import Loaded
+from agentos.kernel.logs import Logs
+from agentos.kernel.services import LiveServices
+from agentos.kernel.tick import Ticker
+from agentos.kernel.watch import Watchers
+from agentos.ports import Approval, ApprovalRequest
+from agentos.resources import Slots
+
+_log = logging.getLogger(__name__)
+
+
+class LiveHost:
+    """Implements the tick's `Host` over one kernel's live parts, which are made after it and given by `wire`."""
+
+    def __init__(self) -> None:
+        self.slots = Slots(self._slot_free)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def wire(
+        self,
+        catalog: Catalog,
+        watchers: Watchers,
+        services: LiveServices,
+        runner: Runner,
+        ticker: Ticker,
+        logs: Logs,
+    ) -> None:
+        self._catalog, self._watchers, self._services = catalog, watchers, services
+        self._runner, self._ticker, self._logs = runner, ticker, logs
+
+    def reported(self, log: LogId, item: Item) -> None:
+        """A runner's report is intake, unless its log is no longer here."""
+        loaded = self._ticker.loaded.get(log)
+        if loaded is not None:
+            self._ticker.feed(loaded, item, alone=not len(self._runner))
+
+    def definition(self, digest: str) -> tuple[str, str, str] | None:
+        if digest in self._catalog.stored:
+            return None
+        return self._catalog.definition(digest)
+
+    def give_slot_back(self, log: LogId, call: int) -> None:
+        self.slots.give_back((log, call))
+
+    def route(self, log: LogId, item: Item, key: str) -> None:
+        self._logs.route(log, item, key)
+
+    def start_effect(self, effect: Effect) -> None:
+        self._runner.start(effect)
+
+    def turn_started(self, context: Digest) -> None:
+        self._catalog.stored.add(context)
+
+    def turn_finished(self, loaded: Loaded, turn: int) -> None:
+        if self._services.lent:
+            self._close_turn_scope(loaded, turn)
+        self._logs.evict()
+
+    def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None:
+        self._logs.touched(loaded)
+        if loaded.log in self._watchers:
+            self._watchers.publish(loaded.log, drafts, first, at, self._ticker.writer)
+        if self._catalog.approval is not None:
+            for draft in drafts:
+                if type(draft.data) is ApprovalRequested:
+                    self.ask_port(loaded, draft.call)
+
+    def lost(self, loaded: Loaded) -> None:
+        self._logs.lost(loaded)
+
+    def ask_port(self, loaded: Loaded, call: int) -> None:
+        """Asks the approval port of this process about a call that waits for a person."""
+        config, state = loaded.slice.get(call, CallConfig), loaded.slice.get(call, CallState)
+        approval = self._catalog.approval
+        if approval is None or config is None or state is None or state.waiting is not Waiting.APPROVAL:
+            return
+        arguments = owned(self._services.body(loaded.log, *config.arguments))
+        request = ApprovalRequest(call=call_id(loaded.log, call), tool=config.tool, arguments=arguments)
+        self._spawn(self._ask_approval(loaded.log, approval, request))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _ask_approval(self, log: LogId, approval: Approval, request: ApprovalRequest) -> None:
+        """Its answer is an entry like anybody's; a port that fails leaves the request to others."""
+        try:
+            verdict = await approval.decide(request)
+            if verdict is not None:
+                item = Answer(call=request.call, verdict=verdict, by=Name("approval-port"))
+                self._ticker.feed(await self._logs.get(log), item)
+        except Exception as error:
+            _log.warning("the approval port failed for %s: %s", request.call, type(error).__name__)
+
+    def _slot_free(self, log: str, call: int) -> None:
+        loaded = self._ticker.loaded.get(LogId(log))
+        if loaded is not None:
+            self._ticker.feed(loaded, SlotFree(call=call))
+
+    def _close_turn_scope(self, loaded: Loaded, turn: int) -> None:
+        config = loaded.slice.get(CONVERSATION, ConversationConfig)
+        scope = self._services.scope_of(loaded.log, config.slug, turn) if config is not None else None
+        if scope is not None:
+            self._spawn(scope.close())
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,70 @@
+"""Pictures of a World, taken before a kernel goes and after another one comes: they must be the same, component by component."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from agentos.events.entry import Registry
+from agentos.ids import Kind, LogId
+from agentos.journal import fold
+from agentos.persistence.base import Store
+from agentos.world import Slice, World
+
+Picture = dict[str, dict[str, Any]]
+"""By entity the components by name, as plain JSON; a conversation also has its transcript and the bodies at hand."""
+
+KINDS = (Kind.AGENT, Kind.TOOLBOX, Kind.CONVERSATION, Kind.TURN, Kind.CALL)
+
+
+def picture_of(world: World) -> Picture:
+    """Everything that is in a World now."""
+    seen: Picture = {
+        entity: {name: _plain(value) for name, value in world.components(entity).items()}
+        for kind in KINDS
+        for entity in world.entities(kind)
+    }
+    for slice_ in world.slices():
+        if slice_.rows:
+            seen.setdefault(slice_.log, {}).update(_told(slice_))
+    return seen
+
+
+async def picture_of_store(store: Store, registry: Registry, logs: Iterable[str]) -> Picture:
+    """What a kernel takes into its World when it loads these logs: the fold of all their entries."""
+    world = World()
+    for log in logs:
+        fold(world, LogId(log), await store.entries(log), registry)
+    return picture_of(world)
+
+
+def logs_in(picture: Picture) -> list[str]:
+    return [entity for entity in picture if entity.startswith(f"{Kind.CONVERSATION.value}_")]
+
+
+def differences(before: Picture, after: Picture) -> list[str]:
+    """What is not the same, one line for each component."""
+    return [
+        f"{entity}, {name}: before {before.get(entity, {}).get(name)}, after {after.get(entity, {}).get(name)}"
+        for entity in sorted(before.keys() | after.keys())
+        for name in sorted(before.get(entity, {}).keys() | after.get(entity, {}).keys())
+        if before.get(entity, {}).get(name) != after.get(entity, {}).get(name)
+    ]
+
+
+def size_of(picture: Picture) -> str:
+    return f"{sum(map(len, picture.values()))} components of {len(picture)} entities"
+
+
+def _told(slice_: Slice) -> dict[str, Any]:
+    """Derived from the entries like the components, and as much a part of what is known now."""
+    return {
+        "transcript": [_plain(message) for message in slice_.transcript.messages],
+        "bodies": {f"{seq}.{i}": _plain(body) for (seq, i), body in sorted(slice_.bodies.items())},
+    }
+
+
+def _plain(value: object) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value, enc_hook=repr))
