@@ -47,7 +47,8 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
 
 def _check(reply: ModelReply) -> None:
     """Raises when it holds what cannot be stored: that is the adapter's fault, and costs its turn alone."""
-    "".join((reply.text, reply.thinking))  # raises for what is no text
+    for text in (reply.text, reply.thinking):
+        str.isascii(text)  # raises for what is no text
     for call in reply.calls:
         encode_json(call.arguments)
 
@@ -59,5 +60,5 @@ def _failed(effect: RequestModel, kind: str, message: str, text: str, retry_afte
         reply=ModelReply(text=text, finish=Finish.ERROR),
         error=Name(name_of(kind)),
         message=message[:2_000],
-        retry_after_s=retry_after_s,
+        retry_after_s=float(retry_after_s) if retry_after_s is not None else None,
     )

@@ -21,7 +21,7 @@ from agentos.errors import UnknownConversation
 from agentos.events.effects import RequestModel
 from agentos.events.intake import Item
 from agentos.events.model import ModelDelta, ModelRequest
-from agentos.ids import CONVERSATION, AgentId, ConversationId, Digest, LogId, Name, call_id, log_and_seq, turn_id
+from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Name, call_id, log_and_seq, turn_id
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.watch import Watchers
 from agentos.lineage import FrameType, Lineage, LineageFrame
@@ -111,22 +111,25 @@ class LiveServices:
         return config, state
 
     def lineage(self, log: LogId, turn: int, call: int) -> Lineage:
-        """The chain from the root conversation to this call, as far up as conversations are loaded."""
+        """The chain from the root conversation to this call, as far up as conversations are loaded.
+
+        Above a conversation stands the call that its turn works for, which with `reuse` is not the one that began it.
+        """
         frames: list[LineageFrame] = []
-        id_: LogId | None = log
-        while id_ is not None:
-            slice_ = self._world.slice(id_)
-            config = slice_.get(CONVERSATION, ConversationConfig) if slice_ is not None else None
-            if slice_ is None or config is None:
+        while (slice_ := self._world.slice(log)) is not None:
+            config, turn_config = slice_.get(CONVERSATION, ConversationConfig), slice_.get(turn, TurnConfig)
+            if config is None or turn_config is None:
                 break
-            turn_config = slice_.get(turn, TurnConfig)
-            at = turn_config.started_at if turn_config is not None else config.started_at
-            frames.append(LineageFrame(FrameType.CALL, call_id(id_, call), at))
-            frames.append(LineageFrame(FrameType.TURN, turn_id(id_, turn), at))
-            frames.append(LineageFrame(FrameType.CONVERSATION, id_, config.started_at))
-            if config.parent is None or config.parent_call is None:
+            state = slice_.get(call, CallState)
+            started_at = state.started_at if state is not None else None
+            frames.append(LineageFrame(FrameType.CALL, call_id(log, call), started_at or turn_config.started_at))
+            frames.append(LineageFrame(FrameType.TURN, turn_id(log, turn), turn_config.started_at))
+            frames.append(LineageFrame(FrameType.CONVERSATION, log, config.started_at))
+            cause = turn_config.causes[0] if turn_config.causes else None
+            if cause is None:
                 break
-            id_, call, turn = self._above(config.parent, config.parent_call)
+            log, call = log_and_seq(cause)
+            turn = self._turn_of(log, call)
         return Lineage(tuple(reversed(frames)))
 
     def call_scope(self, log: LogId, turn: int, call: int) -> Scope:
@@ -147,11 +150,10 @@ class LiveServices:
             return conversation
         return conversation.find(Level.TURN, turn_id(log, turn))
 
-    def _above(self, parent: ConversationId, parent_call: str) -> tuple[LogId, int, int]:
-        call = log_and_seq(parent_call)[1]
-        slice_ = self._world.slice(LogId(parent))
+    def _turn_of(self, log: LogId, call: int) -> int:
+        slice_ = self._world.slice(log)
         config = slice_.get(call, CallConfig) if slice_ is not None else None
-        return LogId(parent), call, config.turn if config is not None else 0
+        return config.turn if config is not None else 0
 
     def _slug(self, log: LogId) -> Name:
         config = self._slice(log).get(CONVERSATION, ConversationConfig)

@@ -5,10 +5,7 @@ A pass asks the first system that has something to decide, takes its decision ov
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,6 +15,7 @@ from agentos.events.effects import StopTurn
 from agentos.events.entry import Draft
 from agentos.events.kinds import TurnCancelling
 from agentos.ids import CONVERSATION, Digest, Name, name_of
+from agentos.systems.rules import rules_digest
 from agentos.world import Decision, View
 from agentos.world.view import NOTHING
 
@@ -89,9 +87,8 @@ class Schedule:
         return Schedule(systems)
 
     def digest(self) -> Digest:
-        """Names the rules: the sources of all systems, in order."""
-        sources = "\0".join(f"{s.name}\0{_source(s.decide)}" for s in self.systems)
-        return Digest(hashlib.sha256(sources.encode()).hexdigest())
+        """Names the rules: see `rules_digest`."""
+        return rules_digest([(system.name, system.decide) for system in self.systems])
 
 
 class PassFailure(msgspec.Struct, frozen=True):
@@ -137,10 +134,3 @@ def _fail(view: View, name: Name, error: Exception, failures: list[PassFailure],
     data = TurnCancelling(reason=Name(f"system:{name}"), decided=True)
     draft = Draft(data=data, turn=turn, changes=((turn, after),))
     view.add(Decision((draft,), effects=(StopTurn(view.log, turn),)))
-
-
-def _source(function: Any) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return f"{function.__module__}.{function.__qualname__}"

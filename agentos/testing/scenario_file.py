@@ -63,14 +63,20 @@ class Action(Short):
         return self
 
 
-class Tool(Strict):
+class Tool(Short):
     """A tool does its actions in order. probe: it can tell after a crash whether it wrote to the effect file."""
 
+    short: ClassVar[str] = "does"
     does: Sequence[Action] = ()
     effect: EffectClass = EffectClass.ONCE
     access: Access = Access.WRITE
     timeout_s: Seconds | None = None
     probe: bool = False
+
+    @field_validator("does", mode="before")
+    @classmethod
+    def _as_list(cls, does: object) -> object:
+        return does if isinstance(does, list) else [does]
 
 
 class Box(Strict):

@@ -96,7 +96,7 @@ SCENARIO_COMMANDS = (
         "run",
         "scenario:run",
         "Run one scenario, and check what must hold.",
-        ("agentos scenario run scenarios/crash_and_resume.yaml",),
+        ("agentos scenario run crash_and_resume", "agentos scenario run my_scenario.yaml --keep run"),
     ),
 )
 SCENARIO_HELP = "Run scenarios: agents, faults and what must hold, in a file."
