@@ -11,15 +11,12 @@ from agentos.persistence.base import LogRow, Store
 from agentos.systems import SCHEDULE, Schedule
 
 
-async def problems_of(
-    store: Store, *, schedule: Schedule = SCHEDULE, registry: Registry | None = None
-) -> list[str]:
+async def problems_of(store: Store, *, schedule: Schedule = SCHEDULE, registry: Registry | None = None) -> list[str]:
     """One sentence for each; none when verify is content, strict replay is identical and no lineage is broken."""
     report = await verify_store(store, registry=registry)
     found = [f"verify: {difference}" for difference in report.differences]
-    async for result in replay_all(store, schedule=schedule, registry=registry):
-        if not isinstance(result, (Identical, Skipped)):
-            found.append(f"replay: {result}")
+    results = [result async for result in replay_all(store, schedule=schedule, registry=registry)]
+    found += [f"replay: {result}" for result in results if not isinstance(result, (Identical, Skipped))]
     return found + await broken_lineages(store, registry)
 
 
@@ -34,9 +31,7 @@ async def broken_lineages(store: Store, registry: Registry | None = None) -> lis
     ]
 
 
-def _break_above(
-    row: LogRow, rows: dict[LogId, LogRow], children: dict[LogId, dict[int, str | None]]
-) -> str | None:
+def _break_above(row: LogRow, rows: dict[LogId, LogRow], children: dict[LogId, dict[int, str | None]]) -> str | None:
     parent, call = log_and_seq(str(row.parent_call))
     if parent not in rows:
         return "there is no such conversation"

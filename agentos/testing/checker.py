@@ -6,7 +6,7 @@ It reads only what is new in the store, and keeps a second World beside the kern
 from __future__ import annotations
 
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 
 from agentos.events.entry import Registry
@@ -14,7 +14,7 @@ from agentos.events.kinds import ModelRequested
 from agentos.ids import Kind, LogId
 from agentos.journal import Times, fold_unit
 from agentos.kernel import Kernel
-from agentos.persistence.base import Store
+from agentos.persistence.base import LogRow, Store
 from agentos.testing.invariants import (
     InvariantBroken,
     derived_is_recomputed,
@@ -39,6 +39,13 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
         return value
     work.close()
     raise RuntimeError("this store waits; the checks after each tick need one that does not, such as memory:")
+
+
+def origin_of(row: LogRow, rows: Mapping[LogId, LogRow]) -> LogId:
+    """The log that a fork, over all its parents, came from; its chain begins with that log's name."""
+    while row.forked_from is not None:
+        row = rows[LogId(row.forked_from)]
+    return row.id
 
 
 class Checker:
@@ -98,10 +105,11 @@ class Checker:
 
     def _read_new(self) -> list[str]:
         broken = []
-        for row in at_once(self.store.logs(Kind.CONVERSATION.value)):
+        rows = {row.id: row for row in at_once(self.store.logs(Kind.CONVERSATION.value))}
+        for row in rows.values():
             known = self._logs.get(row.id)
             if known is None:
-                known = self._logs[row.id] = LogCheck(row.id, self.registry)
+                known = self._logs[row.id] = LogCheck(row.id, self.registry, origin_of(row, rows))
                 self._world.load(row.id)
                 self._times[row.id] = Times()
             if known.seq < row.seq:
@@ -125,4 +133,3 @@ class Checker:
                 self.requests += 1
                 for what in unpaired(slice_.transcript.messages):
                     known.say(unit[-1].seq, what)
-

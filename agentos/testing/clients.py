@@ -125,10 +125,8 @@ class Clients:
 
 def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:
     """What clients were told and the store does not have."""
-    broken = []
-    for id_ in clients.conversations:
-        if at_once(store.log(id_)) is None:
-            broken.append(f"{id_} was started, and is not stored")
+    lost = [id_ for id_ in clients.conversations if at_once(store.log(id_)) is None]
+    broken = [f"{id_} was started, and is not stored" for id_ in lost]
     for (id_, seq), text in clients.inputs.items():
         stored = at_once(store.entries(id_, seq - 1, seq))
         texts = [body for entry in stored if entry.kind == "input.received" for _, _, _, body in entry.payloads]

@@ -6,17 +6,18 @@ happens and however often a process dies in between.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, ClassVar
 
 from agentos.clock import Clock
-from agentos.components import CallStatus, EffectClass, ToolboxSharing, ToolSpec
+from agentos.components import CallStatus, EffectClass, ToolboxSharing, ToolSpec, Verdict
 from agentos.errors import ToolError
 from agentos.events.model import ModelReply, ModelRequest, ToolCall, Usage
 from agentos.ids import CallId, Name
 from agentos.models.base import OnDelta
-from agentos.ports import CallContext
+from agentos.ports import CallContext, HookVerdict
 from agentos.testing.pairing import unpaired
 from agentos.toolboxes.base import Doubt, Finish
 
@@ -150,3 +151,28 @@ class DiceToolbox:
 
     async def close(self) -> None:
         pass
+
+
+class DiceHook:
+    """Lets most calls pass, and denies, asks, changes, raises or hangs in the others."""
+
+    name = Name("dice")
+
+    def __init__(self, seed: int, clock: Clock) -> None:
+        self._seed, self._clock = seed, clock
+
+    async def before_call(self, call: CallId, tool: Name, arguments: dict[str, Any]) -> HookVerdict | None:
+        random = Random(f"{self._seed} hook {call}")
+        throw = random.random()
+        await self._clock.sleep(random.choice(WAITS_S))
+        if throw < 0.03:
+            raise RuntimeError("the hook has a bug, for a test")
+        if throw < 0.05:
+            await asyncio.get_running_loop().create_future()
+        if throw < 0.1:
+            return HookVerdict(verdict=Verdict.DENY, reason="the dice said no")
+        if throw < 0.15:
+            return HookVerdict(verdict=Verdict.ASK)
+        if throw < 0.25:
+            return HookVerdict(arguments={"task": "another one"})
+        return HookVerdict() if throw < 0.5 else None

@@ -87,7 +87,9 @@ def _grounded(kernel: Kernel) -> list[tuple[LogId, Loaded]]:
     """Loaded logs but for those in between: their last unit is still on its way, as after a connection was lost at a
     commit, or they were just taken over and have not had their first pass."""
     loaded = sorted(kernel.ticker.loaded.items())
-    return [(log, one) for log, one in loaded if not one.flying and not any(type(item) is Resume for item in one.intake)]
+    return [
+        (log, one) for log, one in loaded if not one.flying and not any(type(item) is Resume for item in one.intake)
+    ]
 
 
 def _is_flying(kernel: Kernel, log: str) -> bool:

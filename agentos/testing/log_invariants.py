@@ -18,12 +18,15 @@ from agentos.persistence.base import StoredEntry
 
 
 class LogCheck:
-    """Reads a log from its beginning and says what is broken; it may be given new entries as they come."""
+    """Reads a log from its beginning and says what is broken; it may be given new entries as they come.
 
-    def __init__(self, log: LogId, registry: Registry) -> None:
+    origin is the log that a fork came from, over all its parents.
+    """
+
+    def __init__(self, log: LogId, registry: Registry, origin: LogId | None = None) -> None:
         self.log = log
         self.seq = 0
-        self.digest = seed_digest(log)
+        self.digest = seed_digest(origin or log)
         self.broken: list[str] = []
         self._registry = registry
         self._unit = 0

@@ -61,8 +61,12 @@ class Play:
     def run(self) -> ScenarioResult:
         """All lives, and the checks at the end, as far as nothing fails."""
         lives = self.scenario.lives()
-        if all(self._live(number, steps) for number, steps in enumerate(lives, 1)):
-            self._results += _in_a_loop(self._check_end())
+        try:
+            if all(self._live(number, steps) for number, steps in enumerate(lives, 1)):
+                self._results += _in_a_loop(self._check_end())
+        finally:
+            if self.memory is not None:
+                _in_a_loop(self.memory.close())
         done = sum(step.line > 0 for step in self._results)
         return ScenarioResult(
             path=str(self.scenario.path),

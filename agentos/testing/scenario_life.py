@@ -173,10 +173,13 @@ class Life:
     async def _let_go(self) -> None:
         """Of every task on this loop: those of a dropped kernel end with it, as those of a dead process do."""
         self.kernel.ticker.after_tick = None
-        while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        for _ in range(ROUNDS):
+            tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, *self._asks, return_exceptions=True)
+            if not tasks:
+                break
         if self._reads is not None:
             self._reads.close()
 

@@ -1,20 +1,22 @@
-"""Systems that scenarios may add to the schedule."""
+"""Systems of users that a scenario may name; a file never names code to import."""
 
 from __future__ import annotations
 
-from agentos.components import CallConfig, CallState, CallStatus, Phase, TurnState
-from agentos.systems import System, system
+from agentos.components import Phase, TurnState
+from agentos.systems import System
+from agentos.systems.schedule import system
 from agentos.world import Decision, View
 
+FATAL_WORD = "boom"
 
-@system(over=TurnState, phase=Phase.CALL, after="gate")
-def raising(view: View, turn: int) -> Decision:
-    """Raises when a call of `explode` is to be started."""
-    for call in view.get(turn, TurnState).calls:
-        proposed = view.get(call, CallState).status is CallStatus.PROPOSED
-        if proposed and view.get(call, CallConfig).tool == "explode":
-            raise RuntimeError("this system has a bug")
+
+@system(over=TurnState, phase=Phase.PROMPT, after="admit")
+def raises_on_boom(view: View, _turn: int) -> Decision:
+    """A rule with a bug: it breaks on turns whose last message says `boom`."""
+    last = view.transcript.messages[-1] if view.transcript.count else None
+    if last is not None and FATAL_WORD in last.text:
+        raise ValueError(f"nobody thought of {FATAL_WORD}")
     return Decision.none()
 
 
-SYSTEMS: dict[str, System] = {"raising": raising}
+SYSTEMS: dict[str, System] = {raises_on_boom.name: raises_on_boom}

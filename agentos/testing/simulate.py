@@ -30,10 +30,11 @@ from agentos.testing.aftermath import problems_of
 from agentos.testing.checker import Checker, at_once
 from agentos.testing.clients import Clients, not_kept
 from agentos.testing.clock import ManualClock
-from agentos.testing.dice import Ledger
+from agentos.testing.dice import DiceHook, Ledger
 from agentos.testing.faults import FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
 from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
+from agentos.testing.published import Published
 from agentos.testing.troupe import AGENTS, enter
 
 STEPS_S = (0.0, 0.0, 0.05, 0.3, 1.0, 6.0, 45.0)
@@ -44,7 +45,15 @@ SETTINGS = Settings(live_conversations_max=6, children_max=10, depth_max=3, snap
 RATES: dict[str, dict[str, float]] = {
     "store.append": {"before": 0.01, "after": 0.01, "conflict": 0.01, "later": 0.2, "later_before": 0.01},
     "store.read": {"unavailable": 0.01},
-    "model": {"network": 0.03, "rate_limit": 0.02, "auth": 0.01, "cut": 0.02, "raise": 0.01, "cancel": 0.01, "hang": 0.01},
+    "model": {
+        "network": 0.03,
+        "rate_limit": 0.02,
+        "auth": 0.01,
+        "cut": 0.02,
+        "raise": 0.01,
+        "cancel": 0.01,
+        "hang": 0.01,
+    },
     "tool": {"raise": 0.03, "exit": 0.01, "cancel": 0.01, "hang": 0.02, "slow": 0.05, "late": 0.02, "stubborn": 0.02},
 }
 
@@ -92,11 +101,17 @@ class Simulation:
         asyncio.get_running_loop().set_exception_handler(self._loop_error)
         self._dying = False
         kernel = Kernel(
-            FaultyStore(self.store, self.plan), ids=self.ids, clock=self.clock, salts=self.salts, settings=SETTINGS
+            FaultyStore(self.store, self.plan),
+            ids=self.ids,
+            clock=self.clock,
+            salts=self.salts,
+            settings=SETTINGS,
+            hooks=[DiceHook(self.seed, self.clock)] if self.seed % 2 else [],
         )
         self.plan.quiet = True
         await kernel.__aenter__()
         self.checker.watch(kernel)
+        published = Published(kernel, self.store, self.checker.registry)
         await enter(kernel, self.store, self.seed, self.clock, self.ledger, self.plan)
         self.plan.quiet = False
         self.clients.do("recover", kernel.recover)
@@ -107,6 +122,7 @@ class Simulation:
                 return False
             self.clients.wish(kernel)
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))
+            self.broken += published.check()
         await self._settle(kernel)
         return True
 

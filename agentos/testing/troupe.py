@@ -38,8 +38,9 @@ _LIMITS: dict[str, Any] = {
     "policy": [{"tool": "desk_once", "verdict": "ask"}],
 }
 
+_HAND = SubagentUse(slug="hand", session=SessionPolicy.REUSE)
 _SPECS = (
-    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", SubagentUse(slug="hand", session=SessionPolicy.REUSE)], **_LIMITS),
+    AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", _HAND], **_LIMITS),
     AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], **_LIMITS),
     AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], **_LIMITS),
 )
@@ -60,7 +61,5 @@ async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, led
 
 def _start_is_stored(store: Store, call: str, attempt: int) -> bool:
     log, seq = log_and_seq(call)
-    starts = [
-        entry for entry in at_once(store.entries(log, seq)) if entry.kind == "call.started" and f'"call":{seq},' in entry.head
-    ]
-    return len(starts) == attempt
+    heads = [entry.head for entry in at_once(store.entries(log, seq)) if entry.kind == "call.started"]
+    return sum(f'"call":{seq},' in head for head in heads) == attempt

@@ -7,6 +7,7 @@ of earlier turns are shared and never change.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
@@ -17,6 +18,8 @@ from agentos.components import CallStatus, TurnConfig
 from agentos.events.entry import ERASED, Body, Draft
 from agentos.events.kinds import CallFinished, CallProposed, ModelFinished, TurnFinished, TurnStarted
 from agentos.events.model import Finish, Message, Role, ToolCall
+
+_log = logging.getLogger(__name__)
 
 ANSWERS = frozenset({Finish.STOP, Finish.TOOL_USE, Finish.LENGTH, Finish.REFUSAL})
 """Replies that belong to the history; a lost, cut or cancelled one is only in the log."""
@@ -137,12 +140,15 @@ def _proposed(transcript: Transcript, seq: int, _draft: Draft, _body: Body) -> T
     return msgspec.structs.replace(transcript, first_call=seq)
 
 
-def _result(transcript: Transcript, _seq: int, draft: Draft, _body: Body) -> Transcript:
+def _result(transcript: Transcript, seq: int, draft: Draft, _body: Body) -> Transcript:
     data = draft.data
     assert isinstance(data, CallFinished)
     if data.status is CallStatus.LOST:
         return transcript
     ordinal = draft.call - transcript.first_call
+    if not 0 <= ordinal < len(transcript.asked) or ordinal in transcript.results:
+        _log.warning("the result at seq %d is left out: no open call %d asked for it", seq, draft.call)
+        return transcript
     asked = transcript.asked[ordinal]
     message = Message(Role.TOOL, _text(draft.private[0][1]), (), asked.id, asked.name)
     if len(transcript.asked) == 1:

@@ -9,9 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import chdir, closing, contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from agentos.interfaces.cli import main
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
@@ -54,6 +58,17 @@ class Cli:
             check=False,
         )
         result = Result(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+        assert result.code == code, f"{words} ended with {result.code}, not {code}:\n{result.err}\n{result.out}"
+        return result
+
+    def read(self, *words: str, code: int = 0) -> Result:
+        """The same within this process, for a command that only reads and was called as a process elsewhere."""
+        out, err = (TextIOWrapper(BytesIO(), "utf-8") for _ in range(2))
+        with chdir(self.folder), redirect_stdout(out), redirect_stderr(err), patch.dict(os.environ, environment(None)):
+            for name in _HIDDEN:
+                os.environ.pop(name, None)
+            ended = main(list(words))
+        result = Result(int(ended), *(_written(stream) for stream in (out, err)))
         assert result.code == code, f"{words} ended with {result.code}, not {code}:\n{result.err}\n{result.out}"
         return result
 
@@ -103,6 +118,12 @@ class Cli:
         while not _holds(holds):
             assert time.monotonic() < end, "it never came true"
             time.sleep(0.05)
+
+
+def _written(stream: TextIOWrapper) -> str:
+    stream.flush()
+    assert isinstance(stream.buffer, BytesIO)
+    return stream.buffer.getvalue().decode()
 
 
 def _holds(condition: Callable[[], bool]) -> bool:

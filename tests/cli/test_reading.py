@@ -25,7 +25,7 @@ def test_ps_lists_conversations_as_processes(shared: Cli) -> None:
 
 
 def test_ps_as_json_has_whole_ids_and_plain_numbers(shared: Cli) -> None:
-    first, lead, child = shared("ps", "--json").data["conversations"]
+    first, lead, child = shared.read("ps", "--json").data["conversations"]
 
     assert set(first) == {*COLUMNS} - {"age"} | {"started_at_us", "updated_at_us", "age_s"}
     assert (first["depth"], first["parent"], first["turns"], first["calls"]) == (0, None, 1, 1)
@@ -33,9 +33,9 @@ def test_ps_as_json_has_whole_ids_and_plain_numbers(shared: Cli) -> None:
 
 
 def test_ps_can_be_narrowed_to_a_state_and_an_agent(shared: Cli) -> None:
-    assert len(shared("ps", "--state", "idle", "--json").data["conversations"]) == 3
-    assert len(shared("ps", "--agent", "lead", "--json").data["conversations"]) == 1
-    nobody = shared("ps", "--state", "running")
+    assert len(shared.read("ps", "--state", "idle", "--json").data["conversations"]) == 3
+    assert len(shared.read("ps", "--agent", "lead", "--json").data["conversations"]) == 1
+    nobody = shared.read("ps", "--state", "running")
     assert "no conversations" in nobody.err
 
 
@@ -54,20 +54,20 @@ def test_query_reads_its_statement_from_stdin(shared: Cli) -> None:
 
 
 def test_query_shows_null_bytes_and_lines_in_one_line_each(shared: Cli) -> None:
-    shown = shared("query", "select null as none, x'00ff' as bytes, char(10, 27, 9) as text").out
+    shown = shared.read("query", "select null as none, x'00ff' as bytes, char(10, 27, 9) as text").out
 
     assert shown == "none  bytes    text\n-     x'00ff'  \\n\\x1b\\t\n"
 
 
 def test_query_writes_nothing_and_says_why(shared: Cli) -> None:
-    refused = shared("query", "delete from messages", code=1)
+    refused = shared.read("query", "delete from messages", code=1)
 
     assert "one statement that only reads" in refused.err
     assert shared.rows("select count(*) as n from messages") == [(12,)]
 
 
 def test_query_names_columns_apart_in_json(shared: Cli) -> None:
-    assert shared("query", "select 1 as a, 2 as a", "--json").data["rows"] == [{"a": 1, "a_2": 2}]
+    assert shared.read("query", "select 1 as a, 2 as a", "--json").data["rows"] == [{"a": 1, "a_2": 2}]
 
 
 def test_show_prints_what_happened_and_what_was_said(shared: Cli) -> None:
@@ -79,7 +79,7 @@ def test_show_prints_what_happened_and_what_was_said(shared: Cli) -> None:
 
 
 def test_show_as_json_has_entries_with_payloads_and_changes(shared: Cli) -> None:
-    shown = shared("show", shared.id("lead"), "--json").data
+    shown = shared.read("show", shared.id("lead"), "--json").data
 
     entries = shown["entries"]
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
@@ -97,39 +97,39 @@ def test_show_takes_one_entry_or_the_id_of_a_call(shared: Cli) -> None:
     lead = shared.id("lead")
     ((call,),) = shared.rows("select id from tool_calls where tool = 'ask_helper'")
 
-    assert [entry["seq"] for entry in shared("show", lead, "2", "--json").data["entries"]] == [2]
-    kinds = [entry["kind"] for entry in shared("show", call, "--json").data["entries"]]
+    assert [entry["seq"] for entry in shared.read("show", lead, "2", "--json").data["entries"]] == [2]
+    kinds = [entry["kind"] for entry in shared.read("show", call, "--json").data["entries"]]
     assert kinds == ["call.proposed", "call.started", "call.finished"]
-    assert "has no entry 99; it has 1 to" in shared("show", lead, "99", code=2).err
+    assert "has no entry 99; it has 1 to" in shared.read("show", lead, "99", code=2).err
 
 
 def test_show_request_is_the_request_checked_against_its_digest(shared: Cli) -> None:
     lead = shared.id("lead")
 
-    last = shared("show", lead, "--request", "--json").data
-    first = shared("show", lead, "--request", "4", "--json").data
+    last = shared.read("show", lead, "--request", "--json").data
+    first = shared.read("show", lead, "--request", "4", "--json").data
 
     assert [message["role"] for message in last["messages"]] == ["user", "assistant", "tool"]
     assert [message["role"] for message in first["messages"]] == ["user"]
     assert last["matches"] is first["matches"] is True
     assert [tool["name"] for tool in last["tools"]] == ["ask_helper"]
-    assert "(as recorded)" in shared("show", lead, "--request").out
-    assert "asked no model at seq 2" in shared("show", lead, "2", "--request", code=3).err
+    assert "(as recorded)" in shared.read("show", lead, "--request").out
+    assert "asked no model at seq 2" in shared.read("show", lead, "2", "--request", code=3).err
 
 
 def test_an_id_may_be_a_part_and_has_to_be_of_one(shared: Cli) -> None:
     lead = shared.id("lead")
 
-    assert shared("show", lead[-5:]).out.startswith(lead)
-    assert shared("show", lead.removeprefix("conversation_")).out.startswith(lead)
-    assert "is a part of 3 ids" in shared("show", "conversation_", code=2).err
+    assert shared.read("show", lead[-5:]).out.startswith(lead)
+    assert shared.read("show", lead.removeprefix("conversation_")).out.startswith(lead)
+    assert "is a part of 3 ids" in shared.read("show", "conversation_", code=2).err
 
 
 def test_a_mistyped_id_is_told_with_the_nearest_one(shared: Cli) -> None:
     lead = shared.id("lead")
     wrong = lead[:-1] + ("0" if lead[-1] != "0" else "1")
 
-    told = shared("show", wrong, code=3).err
+    told = shared.read("show", wrong, code=3).err
 
     assert f"no conversation '{wrong}'" in told
     assert f"Did you mean {lead}" in told
@@ -167,8 +167,8 @@ def test_a_store_edited_by_hand_fails_verify_and_replay_with_1(shared: Cli, tmp_
         db.execute("update messages set text = 'five' where role = 'tool' and text = '4'")
     store = ("--store", f"sqlite:///{copy}")
 
-    verified = shared(*store, "verify", "--json", code=1).data
-    replayed = shared(*store, "replay", code=1).out
+    verified = shared.read(*store, "verify", "--json", code=1).data
+    replayed = shared.read(*store, "replay", code=1).out
 
     log = shared.ids()[0]
     assert [(one["log"], one["table"]) for one in verified["differences"]] == [(log, "messages")]
@@ -192,10 +192,10 @@ def test_the_store_may_be_named_before_the_command_after_it_or_outside(shared: C
 def test_a_store_that_is_none_is_told_in_one_sentence(cli: Cli) -> None:
     cli.write("text.db", "no database at all, but long enough to look like one")
 
-    assert cli("ps", "--store", "sqlite:///missing.db", code=1) == (
+    assert cli.read("ps", "--store", "sqlite:///missing.db", code=1) == (
         1, "", "error: store sqlite:///missing.db: there is no such file\n",
     )  # fmt: skip
-    assert "file is not a database" in cli("ps", "--store", "sqlite:///text.db", code=1).err
-    assert "no such kind of store" in cli("ps", "--store", "redis://x", code=3).err
-    assert "ends with its process" in cli("ps", "--store", "memory:", code=3).err
+    assert "file is not a database" in cli.read("ps", "--store", "sqlite:///text.db", code=1).err
+    assert "no such kind of store" in cli.read("ps", "--store", "redis://x", code=3).err
+    assert "ends with its process" in cli.read("ps", "--store", "memory:", code=3).err
     assert [path.name for path in cli.folder.iterdir()] == ["text.db"]
