@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 from hypothesis import settings
 
@@ -14,3 +16,9 @@ settings.load_profile("agentos")
 def anyio_backend() -> str:
     """asyncio alone: the SQL drivers know no other loop. Session-wide, so that wider fixtures may be async too."""
     return "asyncio"
+
+
+def pytest_configure() -> None:
+    """A shell that runs the tests in the background has SIGINT ignored, and every child would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -93,12 +93,6 @@ class Lab:
         """The outcome of the first turn of a new conversation."""
         return await (await self.start(agent)).ask(text)
 
-    async def only(self) -> Conversation:
-        """The conversation, where there is but one root."""
-        ids = [row[0] for row in (await self.kernel.query("select id from conversations where parent is null")).rows]
-        (id_,) = ids
-        return await self.kernel.get(id_)
-
     async def moving(self, work: Awaitable[T]) -> T:
         """The value of something that polls, with the time going on until it is there."""
         task = asyncio.ensure_future(work)
@@ -154,7 +148,16 @@ async def lab(
     finally:
         kernel.ticker.after_tick = None
     broken = [what for other in minds.values() for what in other.broken] + checker.broken
-    assert broken == []
+    assert not broken, broken
+
+
+def crash(here: Lab) -> None:
+    """As kill -9 leaves it: what was not stored is gone, nobody is told, and the writer of the store is dead."""
+    here.kernel.ticker.after_tick = None
+    here.kernel.ticker.starting = False
+    store = here.kernel.store
+    assert isinstance(store, MemoryStore), "another store is not abandoned in the middle of a process"
+    store.abandon()
 
 
 async def units(conversation: Conversation) -> list[list[str]]:

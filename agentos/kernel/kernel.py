@@ -154,7 +154,7 @@ class Kernel:
         try:
             if grace_s > 0:
                 await self._drain(grace_s)
-            self.ticker.starting = False
+            self.ticker.starting, self.services.closing = False, True
             self.runner.cancel_all()
             await self.runner.wait_idle(self.settings.release_s)
             await self.ticker.wait_quiet()

@@ -49,11 +49,15 @@ class LiveServices:
     ) -> None:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
-        self.lent = False
+        self.lent = self.closing = False
         self.clock = clock
         self._report = report
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
+        """In a kernel that is closing no call begins: it would be stored as started, and never run."""
+        if self.closing:
+            self._slots.give_back((log, call))
+            return False
         toolbox = self._catalog.toolboxes.get(config.toolbox) if config.toolbox is not None else None
         if toolbox is None or toolbox.sharing is ToolboxSharing.STATELESS:
             return True

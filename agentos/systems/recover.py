@@ -11,6 +11,7 @@ from agentos.components import (
     EffectClass,
     Outcome,
     Phase,
+    TurnConfig,
     TurnState,
     Waiting,
 )
@@ -27,6 +28,7 @@ from agentos.world import Decision, View
 from agentos.world.view import NOTHING
 
 LOST = "lost in a crash; it is started again"
+GIVEN_UP = "the outcome is unknown: the kernel stopped again and again while it ran; it is not run again"
 UNKNOWN_IN_FORK = "this is a fork: what became of the call is unknown here"
 
 
@@ -41,14 +43,11 @@ def recover(view: View, _conversation: int) -> Decision:
         return Decision(dropped=(item,))
     state = view.get(turn, TurnState)
     data = TurnResumed(n=state.resumes + 1, fork=item.fork)
+    loose = _cut_loose(view) if item.fork else ()
     if state.resumes >= view.pinned(turn).limits.resumes_max and state.phase is not Phase.SETTLING:
-        return _no_progress(view, data, item)
+        return _no_progress(view, data, item, loose)
     state = replace(state, resumes=state.resumes + 1)
-    changes: tuple[Change, ...] = ((turn, state),)
-    if item.fork:
-        config = view.get(CONVERSATION, ConversationConfig)
-        changes = (*changes, (CONVERSATION, replace(config, parent=None, parent_call=None)))
-    drafts = [Draft(data=data, turn=turn, changes=changes, fed=item)]
+    drafts = [Draft(data=data, turn=turn, changes=((turn, state), *loose), fed=item)]
     effects: list[Effect] = []
     if state.requested:
         drafts.append(_lost_request(view, state))
@@ -57,10 +56,33 @@ def recover(view: View, _conversation: int) -> Decision:
     return Decision(tuple(drafts), effects=tuple(effects))
 
 
-def _no_progress(view: View, data: TurnResumed, item: Resume) -> Decision:
-    after = settling(view, Outcome.FAILED, Name("no_progress"))
-    draft = Draft(data=data, turn=view.turn, changes=((view.turn, replace(after, requested=0)),), fed=item)
-    return stopping(view, draft, view.pinned(view.turn).limits.cancel_grace_s)
+def _cut_loose(view: View) -> tuple[Change, ...]:
+    """A fork answers to no call: neither to the one that began its parent, nor to those whose tasks it has taken."""
+    config, turn = view.get(CONVERSATION, ConversationConfig), view.get(view.turn, TurnConfig)
+    state = view.get(CONVERSATION, ConversationState)
+    waiting = tuple(replace(input_, cause=None) for input_ in state.waiting)
+    return (
+        (CONVERSATION, replace(config, parent=None, parent_call=None)),
+        (CONVERSATION, replace(state, waiting=waiting)),
+        (view.turn, replace(turn, causes=())),
+    )
+
+
+def _no_progress(view: View, data: TurnResumed, item: Resume, loose: tuple[Change, ...]) -> Decision:
+    """Gives the turn up: what ran is gone and is not run again; children are told to end."""
+    state = settling(view, Outcome.FAILED, Name("no_progress"))
+    drafts = [Draft(data=data, turn=view.turn, changes=((view.turn, state), *loose), fed=item)]
+    decision = stopping(view, drafts[0], view.pinned(view.turn).limits.cancel_grace_s)
+    if state.requested:
+        drafts.append(_lost_request(view, state))
+        state = replace(state, requested=0)
+    for call in open_calls(view, state):
+        before = view.get(call, CallState)
+        if before.waiting is Waiting.DOUBT or (before.status is CallStatus.STARTED and before.child is None):
+            gone = decided(CallStatus.UNKNOWN, "no_progress")
+            seq = view.next + len(drafts)
+            drafts.append(finished_call(view, state, call, gone, GIVEN_UP, others_open=True, seq=seq)[0])
+    return replace(decision, drafts=tuple(drafts))
 
 
 def _lost_request(view: View, state: TurnState) -> Draft:

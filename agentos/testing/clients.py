@@ -114,13 +114,17 @@ class Clients:
             self.conversations.append(id_)
 
     async def _send(self, kernel: Kernel, id_: ConversationId, text: str, key: str | None) -> None:
-        seq = await kernel.send(id_, text, key=key)
+        seq = await kernel.send(id_, text, key=key, ephemeral=_passes_by(text))
         self.inputs[id_, seq] = text
 
     async def _ask(self, kernel: Kernel, id_: ConversationId, text: str) -> None:
-        outcome = await kernel.ask(id_, text)
+        outcome = await kernel.ask(id_, text, ephemeral=_passes_by(text))
         self.outcomes[outcome.turn] = (outcome.outcome, outcome.name)
         self.counts[f"turn {outcome.outcome.value}"] += 1
+
+
+def _passes_by(text: str) -> bool:
+    return text.endswith("7")
 
 
 def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:

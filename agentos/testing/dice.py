@@ -35,11 +35,13 @@ class Ledger:
         self.done: set[CallId] = set()
         self.inside: dict[str, int] = {}
         self.requests = 0
+        self.dying = False
         self.broken: list[str] = []
 
-    def forget_running(self) -> None:
-        """A process died: nobody is inside a toolbox any more."""
+    def next_life(self) -> None:
+        """A process died and another begins: nobody is inside a toolbox any more."""
         self.inside.clear()
+        self.dying = False
 
 
 class DiceModel:
@@ -130,7 +132,7 @@ class DiceToolbox:
     async def _work(self, random: Random, arguments: dict[str, Any], context: CallContext) -> object:
         throw = random.random()
         if throw < 0.1:
-            context.defer(lambda: self._clock.sleep(0.2))
+            context.defer(self._tidy_up)
         if throw > 0.9:
             context.progress({"half": True})
         await self._clock.sleep(random.choice(WAITS_S))
@@ -140,6 +142,11 @@ class DiceToolbox:
         if 0.1 < throw < 0.15:
             return Finish(f"final word on {arguments['task']}")
         return {"did": arguments["task"], "times": [1] * random.randrange(5)}
+
+    async def _tidy_up(self) -> None:
+        """Takes a moment; in a process that dies no moment passes any more."""
+        if not self._ledger.dying:
+            await self._clock.sleep(0.2)
 
     async def probe(self, tool: Name, arguments: dict[str, Any], key: str) -> Doubt | None:
         """Half of the toolboxes remember what they did."""

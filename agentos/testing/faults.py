@@ -77,12 +77,14 @@ class FaultyStore:
 
     Kinds of append: `before` (unavailable, nothing stored), `after` (unavailable, but all stored: the connection was
     lost at the commit), `conflict` (that verdict, nothing stored), and each of these `later`: not in place, but by a
-    future. A read knows `unavailable`.
+    future. `crash_before` and `crash_after` are as `before` and `after`, and the store is never there again: is_gone
+    tells the test to let the kernel go. A read knows `unavailable`.
     """
 
     def __init__(self, inner: Store, plan: FaultPlan) -> None:
         self.inner, self.plan = inner, plan
         self.url = inner.url
+        self.is_gone = False
 
     async def open(self, incarnation: str) -> int:
         return await self.inner.open(incarnation)
@@ -91,7 +93,7 @@ class FaultyStore:
         await self.inner.close()
 
     def append(self, units: Sequence[Unit]) -> list[Verdict] | asyncio.Future[list[Verdict]]:
-        kind = self.plan.visit("store.append")
+        kind = "before" if self.is_gone else self.plan.visit("store.append")
         if kind is None:
             return self.inner.append(units)
         if not kind.startswith("later"):
@@ -101,12 +103,13 @@ class FaultyStore:
         return future
 
     def _append(self, units: Sequence[Unit], kind: str) -> list[Verdict] | asyncio.Future[list[Verdict]]:
-        if kind == "before":
+        self.is_gone = self.is_gone or kind.startswith("crash_")
+        if kind in ("before", "crash_before"):
             raise StoreUnavailable(self.url, "out of order, for a test")
         if kind == "conflict":
             return [Verdict.CONFLICT for _ in units]
         verdicts = self.inner.append(units)
-        if kind == "after":
+        if kind in ("after", "crash_after"):
             raise StoreUnavailable(self.url, "lost at the commit, for a test")
         return verdicts
 
@@ -122,7 +125,7 @@ class FaultyStore:
             verdicts.add_done_callback(lambda done: future.set_result(done.result()))
 
     def _read(self) -> None:
-        if self.plan.visit("store.read") is not None:
+        if self.is_gone or self.plan.visit("store.read") is not None:
             raise StoreUnavailable(self.url, "unreadable, for a test")
 
     async def log(self, log: str) -> LogRow | None:

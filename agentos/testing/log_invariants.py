@@ -76,7 +76,8 @@ class LogCheck:
             if not isinstance(component, TurnState) or isinstance(entry.data, Snapshot):
                 continue
             before, after = self._phases.get(entity), component.phase
-            if after is not before and after not in entry.data.after:
+            begins = before is None and not isinstance(entry.data, TurnStarted)
+            if after is not before and (begins or after not in entry.data.after):
                 was = before.value if before is not None else "nothing"
                 self.say(entry.seq, f"{entry.data.kind} moves the turn from {was} to {after.value}")
             self._phases[entity] = after

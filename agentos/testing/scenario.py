@@ -16,13 +16,19 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from agentos.definitions import wire
+from agentos.errors import ConfigurationError
+from agentos.ids import Name
 from agentos.persistence.memory import MemoryStore
+from agentos.testing.clock import ManualClock
 from agentos.testing.scenario_child import live_in_child
 from agentos.testing.scenario_end import check_end
 from agentos.testing.scenario_file import ENDS, Scenario, load_scenario
 from agentos.testing.scenario_life import Carried, Life
 from agentos.testing.scenario_result import ScenarioResult, StepResult
 from agentos.testing.scenario_steps import live
+from agentos.testing.scenario_tools import Outside, ScenarioToolbox
+from agentos.testing.scenario_world import at_work
 
 T = TypeVar("T")
 
@@ -35,6 +41,9 @@ def run_scenario(path: Path | str, *, folder: Path | None = None) -> ScenarioRes
     """
     scenario = load_scenario(Path(path))
     if folder is not None:
+        if folder.exists() and any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} is not empty; a scenario begins with nothing, so name another folder")
+        folder.mkdir(parents=True, exist_ok=True)
         return Play(scenario, folder).run()
     with tempfile.TemporaryDirectory(prefix="agentos-scenario-") as name:
         return Play(scenario, Path(name)).run()
@@ -53,7 +62,9 @@ class Play:
     """One run of one scenario. memory is the store that all its lives share, when it is no file."""
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
+        """Raises ConfigurationError when agents and toolboxes do not fit together."""
         self.scenario, self._folder = scenario, folder.absolute()
+        _check_wiring(scenario, Outside(folder, ManualClock(), [], {}))
         self.memory = MemoryStore() if scenario.store == "memory" else None
         self._carried = Carried()
         self._results: list[StepResult] = []
@@ -100,7 +111,8 @@ class Play:
             raise
         if end in ENDS:
             line = self.scenario.line(steps[-1])
-            self._results.append(StepResult(life=number, line=line, word=end, saw=[_SAID[end]]))
+            saw = f"{_SAID[end]}, {at_work(carried.world)}"
+            self._results.append(StepResult(life=number, line=line, word=end, saw=[saw]))
         return carried
 
     async def _check_end(self) -> list[StepResult]:
@@ -113,10 +125,16 @@ class Play:
             await life.close()
 
 
-_SAID = {
-    "crash": "the kernel is dropped: nothing more is stored, nobody is told",
-    "close": "the kernel is closed",
-}
+_SAID = {"crash": "the kernel is dropped in the middle", "close": "the kernel is closed in good order"}
+
+
+def _check_wiring(scenario: Scenario, outside: Outside) -> None:
+    toolboxes = {Name(name): ScenarioToolbox(name, box, outside) for name, box in scenario.toolboxes.items()}
+    agents = {Name(agent.slug): agent for agent in scenario.agents}
+    try:
+        wire(agents, toolboxes=toolboxes, settings=scenario.limits)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{scenario.path}: {error}") from error
 
 
 def _in_a_loop(work: Coroutine[Any, Any, T]) -> T:

@@ -20,6 +20,7 @@ from agentos.testing.scenario_file import Scenario, load_scenario
 from agentos.testing.scenario_life import Carried, Life
 from agentos.testing.scenario_result import StepResult
 from agentos.testing.scenario_steps import Tell, live
+from agentos.testing.scenario_world import at_work
 
 MODULE = "agentos.testing.scenario_child"
 Line = StepResult | Carried
@@ -74,19 +75,19 @@ def _listen(scenario: Scenario, child: subprocess.Popen[bytes], job: Job, tell: 
             tell(told)
             ok = told.ok
         else:
-            tell(_killed(scenario, child, job))
+            tell(_killed(scenario, child, job, told))
             return told
     if ok:
         raise RuntimeError(f"the child process ended by itself, with code {child.wait()}")
     return None
 
 
-def _killed(scenario: Scenario, child: subprocess.Popen[bytes], job: Job) -> StepResult:
+def _killed(scenario: Scenario, child: subprocess.Popen[bytes], job: Job, last: Carried) -> StepResult:
     child.send_signal(signal.SIGKILL)
     code = child.wait()
     line = scenario.line(job.last - 1)
-    wrong = [] if code == -signal.SIGKILL else [f"the child ended with {code}, not by the signal"]
-    saw = f"SIGKILL ended the process with signal {-code}"
+    wrong = [] if code == -signal.SIGKILL else [f"the process ended with {code}, not by the signal"]
+    saw = f"SIGKILL {at_work(last.world)}: the process ended by signal {-code}"
     return StepResult(life=job.number, line=line, word="kill", saw=[saw], wrong=wrong, child=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 from agentos.components import CallConfig, CallState, CallStatus
 from agentos.events.entry import Entry
@@ -11,8 +11,9 @@ from agentos.events.kinds import CallDoubted
 from agentos.ids import call_id
 from agentos.kernel import Conversation
 from agentos.kernel.reading import Reading
-from agentos.testing.scenario_file import Expect, WaitFor
 from agentos.testing.scenario_life import Life, StepFailed
+from agentos.testing.scenario_result import counted
+from agentos.testing.scenario_words import Expect, WaitFor
 
 _TOOLS_OF_CALLS = "select status, count(*) from calls join logs using (n) where logs.id = ? group by status"
 
@@ -20,7 +21,20 @@ _TOOLS_OF_CALLS = "select status, count(*) from calls join logs using (n) where 
 async def wait_for(life: Life, said: WaitFor) -> list[str]:
     """Waits until all that the step names is so."""
     await life.until(lambda: _lacking(life, said))
-    return [", ".join(f"{key} {getattr(said, key)}" for key in type(said).model_fields if key in said.model_fields_set)]
+    return ["; ".join(_waited(said))]
+
+
+def _waited(said: WaitFor) -> Iterator[str]:
+    """What was waited for, in words."""
+    for number, what in ((said.running, "with its tool"), (said.held, "held"), (said.queued, "waiting for room")):
+        if number is not None:
+            yield f"{counted(number, 'call')} {what}"
+    if said.parked is not None:
+        yield f"{said.parked} waits for a person"
+    if said.ended is not None:
+        yield f"{said.ended} has no open turn"
+    if said.entry is not None:
+        yield f"{said.entry} is there" if said.times == 1 else f"{said.entry} is there {said.times} times"
 
 
 async def _lacking(life: Life, said: WaitFor) -> list[str]:
@@ -88,6 +102,8 @@ def _compared(what: str, found: object, expected: object) -> Seen:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {number}" for key, number in value.items()) or "none"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
@@ -115,8 +131,9 @@ async def _text(life: Life, said: Expect) -> Seen:
 
 async def _says(life: Life, said: Expect) -> Seen:
     name, _, text = await _last_turn(life, said)
-    part = said.says or ""
-    return f"{name} answered: {text!r}" + ("" if part in text else f", expected {part!r} in it"), part in text
+    parts = [said.says] if isinstance(said.says, str) else said.says or []
+    missing = [part for part in parts if part not in text]
+    return f"{name} answered: {text!r}" + (f", without {', '.join(map(repr, missing))}" if missing else ""), not missing
 
 
 async def _state_is(life: Life, said: Expect) -> Seen:
@@ -155,9 +172,10 @@ async def _doubted(life: Life, said: Expect) -> Seen:
     entries = await conversation.history()
     doubts = [entry.call for entry in entries if isinstance(entry.data, CallDoubted)]
     tools = [_tool_of(entries, call) for call in doubts]
-    seen = _compared(f"in doubt after the crash: calls of {name}", tools, said.doubted)
-    ids = ", ".join(call_id(conversation.id, call) for call in doubts)
-    return (f"{seen[0]} ({ids})" if ids else seen[0]), seen[1]
+    calls = [f"{tool} ({call_id(conversation.id, call)})" for tool, call in zip(tools, doubts, strict=True)]
+    text = f"{counted(len(calls), 'call')} of {name} in doubt after the crash: {', '.join(calls) or '-'}"
+    is_right = tools == said.doubted
+    return (text if is_right else f"{text}, expected {_shown(said.doubted)}"), is_right
 
 
 def _tool_of(entries: Sequence[Entry], call: int) -> str:
@@ -168,9 +186,9 @@ def _tool_of(entries: Sequence[Entry], call: int) -> str:
 async def _effects(life: Life, said: Expect) -> Seen:
     """Their number or their texts; both ways the texts are shown."""
     texts = [effect.text for effect in life.outside.effects()]
-    found: object = texts if isinstance(said.effects, list) else len(texts)
-    text, is_right = _compared("lines in the effect file", found, said.effects)
-    return (text if found is texts else f"{text} {_shown(texts)}"), is_right
+    text = f"the effect file has {counted(len(texts), 'line')}" + (f": {'; '.join(texts)}" if texts else "")
+    is_right = said.effects == (texts if isinstance(said.effects, list) else len(texts))
+    return (text if is_right else f"{text}, expected {_shown(said.effects)}"), is_right
 
 
 async def _most_inside(life: Life, said: Expect) -> Seen:
@@ -180,7 +198,10 @@ async def _most_inside(life: Life, said: Expect) -> Seen:
 
 async def _rows(life: Life, said: Expect) -> Seen:
     found = [list(row) for row in (await life.kernel.query(said.sql or "")).rows]
-    return _compared(" ".join((said.sql or "").split()), found, said.rows)
+    lines = [" ".join((said.sql or "").split()), *(f"  {_shown(row)}" for row in found)]
+    if found == said.rows:
+        return "\n".join(lines), True
+    return "\n".join([*lines, "expected:", *(f"  {_shown(row)}" for row in said.rows or [])]), False
 
 
 _SEEN: dict[str, Callable[[Life, Expect], Awaitable[Seen]]] = {

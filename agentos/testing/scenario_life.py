@@ -17,7 +17,6 @@ from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.reading import SqlReads
 from agentos.persistence.sqlite import SQLiteStore
-from agentos.settings import Settings
 from agentos.testing.checker import Checker
 from agentos.testing.clock import START, ManualClock
 from agentos.testing.ids import SequentialIds, SequentialSalts
@@ -72,7 +71,7 @@ class Life:
             ids=self._ids,
             clock=self.clock,
             salts=SequentialSalts(),
-            settings=msgspec.convert(scenario.settings, Settings),
+            settings=scenario.limits,
             systems=[SYSTEMS[name] for name in scenario.systems],
         )
         self._reads = None if memory is not None else _Reads(folder / STORE_FILE)
@@ -80,7 +79,7 @@ class Life:
         self._asks: list[asyncio.Task[RunOutcome]] = []
 
     async def open(self) -> None:
-        """Raises ConfigurationError when agents and toolboxes do not fit together."""
+        """With the toolboxes and agents of the scenario."""
         await self.kernel.__aenter__()
         self._checker.watch(self.kernel)
         for name, box in self.scenario.toolboxes.items():
@@ -89,7 +88,6 @@ class Life:
             model = None if agent.script is None else ScriptedModel(agent.script, self.clock)
             spec = agent if model is None else agent.model_copy(update={"model": "scripted"})
             await self.kernel.install(spec, model=model)
-        self.kernel.check()
 
     async def world_as_before(self) -> str:
         """Compares what is loaded again with the last picture. Raises StepFailed."""
@@ -201,5 +199,3 @@ class _Reads(SqlReads):
         if self._db is not None:
             self._db.close()
             self._db = None
-
-

@@ -10,6 +10,11 @@ import msgspec
 COLUMNS = 120
 
 
+def counted(number: int, thing: str) -> str:
+    """1 call, 2 calls."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 class StepResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One step, or one of the things that must hold at the end (then line is 0).
 
@@ -69,7 +74,7 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
             return f"passed: {len(self.steps)} steps and checks"
         failed = self.failed[0]
         place = f"{self.path}:{failed.line}: " if failed.line else ""
-        skipped = f"; {self.skipped} steps were not run" if self.skipped else ""
+        skipped = f"; {counted(self.skipped, 'step')} not run" if self.skipped else ""
         return f"failed: {place}{failed.word}{skipped}"
 
 
@@ -81,7 +86,13 @@ def _part(step: StepResult) -> str:
 
 def _step_lines(step: StepResult) -> Iterator[str]:
     place = f"line {step.line:<4}" if step.line else ""
-    head = f"  {'ok  ' if step.ok else 'FAIL'}  {place}{step.word:<10}"
-    told = [*step.saw, *(f"WRONG: {what}" for what in step.wrong)] or [""]
-    for n, line in enumerate(told):
-        yield f"{head if n == 0 else ' ' * len(head)}  {line}".rstrip()
+    head = f"  {'ok  ' if step.ok else 'FAIL'}  {place}{step.word:<10}  "
+    told = [line for text in (*step.saw, *(f"WRONG: {what}" for what in step.wrong)) for line in _wrapped(text)]
+    for n, line in enumerate(told or [""]):
+        yield f"{head if n == 0 else ' ' * len(head)}{line}".rstrip()
+
+
+def _wrapped(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        indent = " " * (len(line) - len(line.lstrip()) + 2)
+        yield from textwrap.wrap(line, COLUMNS - 28, subsequent_indent=indent, break_on_hyphens=False) or [""]

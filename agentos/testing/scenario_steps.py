@@ -10,9 +10,10 @@ from agentos.errors import AgentosError
 from agentos.ids import CallId
 from agentos.kernel.rest import open_requests
 from agentos.testing.scenario_expect import expect, wait_for
-from agentos.testing.scenario_file import ENDS, Advance, Answer, Ask, Cancel, Plain, Release, Send, Start
+from agentos.testing.scenario_file import ENDS
 from agentos.testing.scenario_life import Life, StepFailed
 from agentos.testing.scenario_result import StepResult
+from agentos.testing.scenario_words import Advance, Answer, Ask, Cancel, Plain, Release, Send, Start
 
 Tell = Callable[[StepResult], None]
 
@@ -73,7 +74,7 @@ async def _release(life: Life, said: Release) -> list[str]:
     going = life.outside.gate(said.tool).open(said.calls)
     if said.calls is not None and going < said.calls:
         raise StepFailed([f"{going} calls of {said.tool} were held, not {said.calls}"])
-    return [f"{said.tool}: {going} held calls go on"]
+    return [f"{said.tool}: {going} of the held calls let go"]
 
 
 async def _cancel(life: Life, said: Cancel) -> list[str]:

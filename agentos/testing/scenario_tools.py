@@ -17,7 +17,7 @@ from agentos.components import CallStatus, EffectClass, ToolSpec
 from agentos.errors import ToolError
 from agentos.ids import Name
 from agentos.ports import CallContext
-from agentos.testing.scenario_file import Action, Box, Tool
+from agentos.testing.scenario_words import Action, Box, Tool
 from agentos.toolboxes.base import Doubt
 
 TEXT_SCHEMA: dict[str, Any] = {
@@ -113,10 +113,9 @@ class Outside:
     def ran_twice(self) -> list[str]:
         """What ran more often than it may: an attempt twice, or a second attempt of a call that may do harm."""
         runs = self.runs()
-        attempts = Counter((run.call, run.attempt, run.tool) for run in runs)
-        broken = [f"attempt {attempt} of {tool} ({call}) ran {n} times" for (call, attempt, tool), n in attempts.items() if n > 1]
-        once = Counter((run.call, run.tool) for run in runs if run.effect is EffectClass.ONCE)
-        return broken + [f"{tool} ({call}), a `once` tool, ran {n} times" for (call, tool), n in once.items() if n > 1]
+        ran = Counter(f"attempt {run.attempt} of {run.tool} ({run.call})" for run in runs)
+        ran.update(f"{run.tool} ({run.call}), a `once` tool," for run in runs if run.effect is EffectClass.ONCE)
+        return [f"{what} ran {n} times" for what, n in ran.items() if n > 1]
 
 
 class ScenarioToolbox:

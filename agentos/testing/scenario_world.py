@@ -1,4 +1,4 @@
-"""Pictures of a World, taken before a kernel goes and after another one comes: they must be the same, component by component."""
+"""Pictures of a World, before a kernel goes and after another one comes: the same, component by component."""
 
 from __future__ import annotations
 
@@ -52,6 +52,14 @@ def differences(before: Picture, after: Picture) -> list[str]:
         for name in sorted(before.get(entity, {}).keys() | after.get(entity, {}).keys())
         if before.get(entity, {}).get(name) != after.get(entity, {}).get(name)
     ]
+
+
+def at_work(picture: Picture) -> str:
+    """In words: the tools of the calls that have started and not ended, delegations left out."""
+    states = {entity: row.get("call_state", {}) for entity, row in picture.items()}
+    started = [entity for entity, state in states.items() if state.get("status") == "started" and "child" not in state]
+    tools = [picture[entity]["call_config"]["tool"] for entity in started if states[entity].get("waiting") != "doubt"]
+    return f"while {', '.join(tools)} ran" if tools else "while no tool ran"
 
 
 def size_of(picture: Picture) -> str:

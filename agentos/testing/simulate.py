@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import gc
 import hashlib
 import sys
@@ -26,6 +27,7 @@ from agentos.ids import CONVERSATION, Kind
 from agentos.kernel import Kernel
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
+from agentos.systems import SCHEDULE
 from agentos.testing.aftermath import problems_of
 from agentos.testing.checker import Checker, at_once
 from agentos.testing.clients import Clients, not_kept
@@ -35,7 +37,7 @@ from agentos.testing.faults import FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
 from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
 from agentos.testing.published import Published
-from agentos.testing.troupe import AGENTS, enter
+from agentos.testing.troupe import AGENTS, enter, moody
 
 STEPS_S = (0.0, 0.0, 0.05, 0.3, 1.0, 6.0, 45.0)
 YIELDS = 12
@@ -75,20 +77,22 @@ class Simulation:
         self.plan, self.checker, self.ledger = FaultPlan(seed=seed, rates=rates), Checker(self.store), Ledger()
         self.clients = Clients(self.random, AGENTS)
         self.broken: list[str] = []
+        self.systems = [] if self.seed % 3 else [moody]
         self.rounds = self.lives = 0
-        self._crashes, self._dying = crashes, False
+        self._crashes = crashes
 
     def run(self, rounds: int) -> Report:
         """One life after the other until the rounds are over and everything has ended. Raises InvariantBroken."""
         over = False
         while not over:
             self.lives += 1
-            with warnings.catch_warnings(), asyncio.Runner() as runner:
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that a crash leaves behind
-                over = runner.run(self._life(rounds))
-                self.store.abandon()
+                with asyncio.Runner() as runner:
+                    over = runner.run(self._life(rounds))
+                    self.store.abandon()
                 gc.collect()
-            self.ledger.forget_running()
+            self.ledger.next_life()
             self.clock = self.clock.after_a_crash()
             self.broken += not_kept(self.clients, self.store, self.checker.registry)
             self._raise_if_broken()
@@ -98,8 +102,7 @@ class Simulation:
 
     async def _life(self, rounds: int) -> bool:
         """One kernel, from its opening until it crashes (False) or everything has ended (True)."""
-        asyncio.get_running_loop().set_exception_handler(self._loop_error)
-        self._dying = False
+        asyncio.get_running_loop().set_exception_handler(functools.partial(self._loop_error, self.lives))
         kernel = Kernel(
             FaultyStore(self.store, self.plan),
             ids=self.ids,
@@ -107,6 +110,7 @@ class Simulation:
             salts=self.salts,
             settings=SETTINGS,
             hooks=[DiceHook(self.seed, self.clock)] if self.seed % 2 else [],
+            systems=self.systems,
         )
         self.plan.quiet = True
         await kernel.__aenter__()
@@ -118,7 +122,7 @@ class Simulation:
         while self.rounds < rounds:
             self.rounds += 1
             if self.random.random() < self._crashes:
-                kernel.ticker.after_tick, self._dying = None, True
+                kernel.ticker.after_tick, self.ledger.dying = None, True
                 return False
             self.clients.wish(kernel)
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))
@@ -128,7 +132,7 @@ class Simulation:
 
     async def _aftermath(self) -> list[str]:
         try:
-            return await problems_of(self.store)
+            return await problems_of(self.store, schedule=SCHEDULE.with_systems(self.systems))
         finally:
             await self.store.close()
 
@@ -166,10 +170,10 @@ class Simulation:
                 found.append(f"{log} has inputs that no turn takes")
         return found
 
-    def _loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An error that nobody catches; what a crash leaves pending is none."""
+    def _loop_error(self, life: int, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error that nobody catches; what a crash leaves behind is none."""
         error = context.get("exception")
-        if isinstance(error, Exception) and not self._dying:
+        if isinstance(error, Exception) and life == self.lives and not self.ledger.dying:
             self.broken.append(f"in the event loop: {context['message']}: {type(error).__name__}: {error}")
 
     def _raise_if_broken(self) -> None:

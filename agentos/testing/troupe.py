@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentos.components import ToolboxSharing
+from agentos.components import Phase, ToolboxSharing, TurnState
 from agentos.definitions import AgentSpec
 from agentos.definitions.spec import SessionPolicy, SubagentUse
 from agentos.ids import log_and_seq
 from agentos.kernel import Kernel
 from agentos.persistence.base import Store
+from agentos.systems import system
 from agentos.testing.checker import at_once
 from agentos.testing.clock import ManualClock
 from agentos.testing.dice import DiceModel, DiceToolbox, Ledger
 from agentos.testing.faults import FaultPlan
 from agentos.testing.faulty_work import FaultyModel, FaultyToolbox
+from agentos.world import Decision, View
 
 AGENTS = ("lead", "twin", "hand")
 """Those that people talk to."""
@@ -44,6 +46,14 @@ _SPECS = (
     AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], **_LIMITS),
     AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], **_LIMITS),
 )
+
+
+@system(over=TurnState, phase=Phase.CALL, after="gate")
+def moody(view: View, turn: int) -> Decision:
+    """A user's system that raises now and then, always at the same places."""
+    if any(call % 31 == 0 for call in view.get(turn, TurnState).calls):
+        raise RuntimeError("not in the mood")
+    return Decision.none()
 
 
 async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, ledger: Ledger, plan: FaultPlan) -> None:

@@ -94,8 +94,8 @@ async def live(folder: Path, point: str, tools: Sequence[str]) -> None:
         await kernel.add_toolbox(toolbox(folder, when if kind == "in" else ""))
         await kernel.install(AgentSpec(slug="main", toolboxes=["box"]), model=model)
         conversation = await kernel.start("main")
-        print(conversation.id, flush=True)
-        print(await conversation.send("go"), flush=True)
+        os.write(sys.stdout.fileno(), f"{conversation.id}\n".encode())
+        os.write(sys.stdout.fileno(), f"{await conversation.send('go')}\n".encode())
         await kernel.outcome(conversation.id)
 
 

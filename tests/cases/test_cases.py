@@ -27,7 +27,7 @@ from agentos.settings import Settings
 from agentos.testing.clock import ManualClock
 from agentos.testing.ids import SequentialSalts
 from agentos.toolboxes.python import PythonToolbox, tool
-from tests.support import Mind, call, calls, entries_of, kinds, lab, results, settled, until
+from tests.support import Mind, call, calls, crash, entries_of, kinds, lab, results, settled, until
 
 
 async def test_c01_a_conversation_goes_on_after_a_cancel_in_a_tool() -> None:
@@ -153,9 +153,7 @@ async def test_c08_what_was_done_before_a_crash_is_not_done_again(effect: str) -
         conversation = await here.start()
         await conversation.send("go")
         await dead.wait()
-        here.kernel.ticker.after_tick = None
-        here.kernel.ticker.starting = False
-        store.abandon()
+        crash(here)
 
     again = Mind("so it is")
     async with lab(again, tools, sharing=ToolboxSharing.EXCLUSIVE, store=store, first_id=50) as here:

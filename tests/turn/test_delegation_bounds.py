@@ -14,7 +14,7 @@ from agentos.events.model import ModelRequest, Role
 from agentos.kernel import Conversation
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
-from tests.support import Lab, Mind, call, calls, entries_of, kinds, lab, results, settled, units
+from tests.support import Lab, Mind, call, calls, crash, entries_of, kinds, lab, results, settled, units
 
 
 class Endless(Mind):
@@ -175,13 +175,6 @@ async def test_the_budget_of_a_child_that_never_ended_is_not_given_out_again() -
         assert after.children_used == held.children_used
 
 
-async def crashed(store: MemoryStore, here: Lab) -> None:
-    """As after kill -9: nothing that was not stored is left, and nothing is told to anybody."""
-    here.kernel.ticker.after_tick = None
-    here.kernel.ticker.starting = False
-    store.abandon()
-
-
 async def parent_and_child(here: Lab) -> tuple[Conversation, Conversation]:
     (parent,), (child,) = await rows(here, "select id from conversations order by depth")
     return await here.kernel.get(parent), await here.kernel.get(child)
@@ -202,7 +195,7 @@ async def test_a_crash_in_the_child_resumes_the_child_and_the_parent_stays_parke
         parent = await here.start()
         asked = asyncio.create_task(parent.ask("go"))
         await inside.wait()
-        await crashed(store, here)
+        crash(here)
     with pytest.raises(KernelClosed):
         await asked
 
@@ -236,7 +229,7 @@ async def test_a_crash_right_after_the_delegation_was_stored_loses_no_task() -> 
         here.kernel.logs.route = lambda log, item, key: None  # type: ignore[method-assign]
         await parent.send("go")
         await settled(here.kernel)
-        await crashed(store, here)
+        crash(here)
 
     others: dict[str, Any] = {"child": (Mind("did it"), {})}
     async with lab(Mind("thanks"), subagents=["child"], others=others, store=store, first_id=50) as here:

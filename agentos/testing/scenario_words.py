@@ -1,0 +1,271 @@
+"""The words of scenario files: tools, agents and steps, each with its keys. `scenario_file` has the file as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from agentos.components import Access, EffectClass, Outcome, ToolboxSharing
+from agentos.definitions import AgentSpec
+from agentos.definitions.spec import BoxName, Count, Positive, Seconds, Slug, Strict, ToolName
+from agentos.errors import ConfigurationError
+from agentos.events.kinds import KINDS
+from agentos.models.script import script_of
+
+Scalar = str | int | float | bool | None
+
+
+class Short(Strict):
+    """A mapping of which one key may be written alone: `start: clerk` is `start: {agent: clerk}`."""
+
+    short: ClassVar[str] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_short(cls, value: object) -> object:
+        if value is None or value == "":
+            return {}
+        if isinstance(value, Mapping):
+            return value
+        if not cls.short:
+            raise ValueError("nothing stands behind this step")
+        return {cls.short: value}
+
+
+class Action(Short):
+    """One thing that a tool does, alone in its mapping.
+
+    append: writes its text to the effect file, and syncs it. count: says how many times it was called. hold: waits until
+    a step releases it. wait_s: waits on the clock. meet: waits until so many calls are inside. fail: ends with this text.
+    """
+
+    short: ClassVar[str] = "act"
+    act: Literal["append", "count", "hold"] | None = None
+    wait_s: Seconds | None = None
+    meet: Positive | None = None
+    fail: str | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Action:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("an action is one of append, count, hold, wait_s, meet and fail")
+        return self
+
+
+class Tool(Short):
+    """A tool does its actions in order. probe: it can tell after a crash whether it wrote to the effect file."""
+
+    short: ClassVar[str] = "does"
+    does: Sequence[Action] = ()
+    effect: EffectClass = EffectClass.ONCE
+    access: Access = Access.WRITE
+    timeout_s: Seconds | None = None
+    probe: bool = False
+
+    @field_validator("does", mode="before")
+    @classmethod
+    def _as_list(cls, does: object) -> object:
+        return does if isinstance(does, list) else [does]
+
+
+class Box(Strict):
+    """A toolbox, and how it is shared."""
+
+    sharing: ToolboxSharing = ToolboxSharing.STATELESS
+    size: Count = 0
+    tools: dict[ToolName, Tool]
+
+
+class Agent(AgentSpec):
+    """An agent as in an agent file, and what its scripted model answers (see `agentos.models.script`)."""
+
+    script: Annotated[list[Any] | None, Field(exclude=True)] = None
+
+    @field_validator("script")
+    @classmethod
+    def _check_script(cls, script: list[Any] | None) -> list[Any] | None:
+        try:
+            script_of(script or [])
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+        return script
+
+
+class Start(Short):
+    """A conversation begins, under a name for the steps that follow; by default that of its agent."""
+
+    short: ClassVar[str] = "agent"
+    agent: Slug
+    as_: Annotated[str | None, Field(alias="as")] = None
+
+
+class Ask(Short):
+    """Sends a text and waits for the end of its turn, unless in the background. to: by default the first conversation."""
+
+    short: ClassVar[str] = "text"
+    text: str
+    to: str | None = None
+    background: bool = False
+
+
+class Send(Short):
+    """Sends a text, which is stored when the step ends."""
+
+    short: ClassVar[str] = "text"
+    text: str
+    to: str | None = None
+
+
+class WaitFor(Strict):
+    """Waits until all of it is so.
+
+    running: so many calls are with their tools; held: so many of them wait to be released; queued: so many calls wait
+    for room in their toolbox. parked and ended name a conversation that waits for a person, or has no open turn. entry is
+    a kind, of which `of` has (at least) `times`.
+    """
+
+    running: Count | None = None
+    held: Count | None = None
+    queued: Count | None = None
+    parked: str | None = None
+    ended: str | None = None
+    entry: str | None = None
+    times: Positive = 1
+    of: str | None = None
+
+    @field_validator("entry")
+    @classmethod
+    def _check_kind(cls, entry: str | None) -> str | None:
+        return _checked_kind(entry) if entry is not None else None
+
+
+class Release(Short):
+    """Lets the oldest `calls` held calls of a tool go on; without calls all, and those that come later too."""
+
+    short: ClassVar[str] = "tool"
+    tool: ToolName
+    calls: Positive | None = None
+
+
+class Cancel(Short):
+    """Ends the open turn of a conversation."""
+
+    short: ClassVar[str] = "of"
+    of: str | None = None
+
+
+class Answer(Short):
+    """Answers the oldest open approval request, or the oldest for a tool."""
+
+    short: ClassVar[str] = "verdict"
+    verdict: Literal["allow", "deny"]
+    tool: ToolName | None = None
+    reason: str = ""
+
+
+class Advance(Short):
+    """Lets time pass on the clock, and what it sets off happen."""
+
+    short: ClassVar[str] = "seconds"
+    seconds: Seconds
+
+
+class Plain(Short):
+    """A step that needs no words: crash, kill, close, reopen, recover."""
+
+
+class Expect(Strict):
+    """What must be so now; each key is compared by itself.
+
+    of: the conversation that outcome, text, says, state, kinds, has, calls and doubted are about: a name, or the agent
+    of a child. outcome and text are those of its last turn, says parts of the text. kinds are all its entries in order,
+    has some of them in this order. calls counts its calls by status, doubted names the tools of those in doubt.
+    effects are the lines of the effect file, or their number. most_inside says how many calls a toolbox had inside at
+    most. rows are those of the query sql.
+    """
+
+    of: str | None = None
+    outcome: str | None = None
+    text: str | None = None
+    says: str | list[str] | None = None
+    state: Literal["idle", "running", "parked", "paused", "closed"] | None = None
+    kinds: list[str] | None = None
+    has: list[str] | None = None
+    calls: dict[str, Count] | None = None
+    doubted: list[ToolName] | None = None
+    effects: Count | list[str] | None = None
+    most_inside: dict[BoxName, Count] | None = None
+    sql: str | None = None
+    rows: list[list[Scalar]] | None = None
+
+    @field_validator("kinds", "has")
+    @classmethod
+    def _check_kinds(cls, kinds: list[str] | None) -> list[str] | None:
+        return [_checked_kind(kind) for kind in kinds] if kinds is not None else None
+
+    @field_validator("outcome")
+    @classmethod
+    def _check_outcome(cls, outcome: str | None) -> str | None:
+        known = [one.value for one in Outcome]
+        if outcome is not None and outcome.partition("(")[0] not in known:
+            raise ValueError(f"no outcome {outcome!r}; there are {', '.join(known)}, some with a name: limit(steps)")
+        return outcome
+
+    @model_validator(mode="after")
+    def _complete(self) -> Expect:
+        if (self.sql is None) != (self.rows is None):
+            raise ValueError("sql and rows stand together")
+        if not self.model_fields_set - {"of"}:
+            raise ValueError("nothing is expected")
+        return self
+
+
+class Step(Strict):
+    """One step: its word, and what belongs to it."""
+
+    start: Start | None = None
+    ask: Ask | None = None
+    send: Send | None = None
+    wait_for: WaitFor | None = None
+    release: Release | None = None
+    cancel: Cancel | None = None
+    answer: Answer | None = None
+    advance: Advance | None = None
+    crash: Plain | None = None
+    kill: Plain | None = None
+    close: Plain | None = None
+    reopen: Plain | None = None
+    recover: Plain | None = None
+    expect: Expect | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {value: {}}
+        if isinstance(value, Mapping):
+            return {word: {} if said is None else said for word, said in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _one(self) -> Step:
+        if len(self.model_fields_set) != 1:
+            raise ValueError(f"a step is one of {', '.join(type(self).model_fields)}")
+        return self
+
+    @property
+    def word(self) -> str:
+        (word,) = self.model_fields_set
+        return word
+
+    @property
+    def said(self) -> Any:
+        return getattr(self, self.word)
+
+
+def _checked_kind(kind: str) -> str:
+    if kind not in KINDS:
+        raise ValueError(f"no entry is of kind {kind!r}; there are {', '.join(KINDS)}")
+    return kind

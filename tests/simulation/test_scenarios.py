@@ -1,0 +1,254 @@
+"""Every scenario holds, and a scenario that does not hold, or makes no sense, says where."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from agentos.components import EffectClass
+from agentos.errors import ConfigurationError
+from agentos.testing import scenario_life
+from agentos.testing.clock import ManualClock
+from agentos.testing.scenario import find_scenarios, run_scenario
+from agentos.testing.scenario_file import load_scenario
+from agentos.testing.scenario_life import Carried, Life, StepFailed
+from agentos.testing.scenario_result import ScenarioResult
+from agentos.testing.scenario_tools import Effect, Outside, Run
+
+NAMED = {
+    "approval_parked_over_a_restart",
+    "cancel_with_two_of_three_running",
+    "crash_and_resume",
+    "limits",
+    "parallel_calls",
+    "raising_system",
+    "reuse",
+    "self_call",
+    "shared_toolbox",
+    "single_turn",
+    "subagent",
+    "tool_failure",
+}
+CHECKS = ["invariants", "lineage", "world", "replay", "verify", "once"]
+
+PAYING = """title: A payment
+store: sqlite
+toolboxes:
+  bank:
+    tools:
+      pay: [append, hold]
+agents:
+  - slug: clerk
+    toolboxes: [bank]
+    script:
+      - calls: [{tool: pay, arguments: {text: "{input}"}}]
+      - text: "{results}"
+steps:
+  - start: clerk
+  - ask: {text: a, background: true}
+  - wait_for: {held: 1}
+"""
+
+Write = Callable[[str], Path]
+
+
+class Held(msgspec.Struct, frozen=True):
+    """What a process holds now."""
+
+    tasks: int
+    files: int
+    threads: int
+    children: int
+    temporary: int
+
+
+def held(temporary: Path) -> Held:
+    gc.collect()
+    tasks = [found for found in gc.get_objects() if isinstance(found, asyncio.Task) and not found.done()]
+    return Held(
+        len(tasks),
+        len(os.listdir("/proc/self/fd")),
+        threading.active_count(),
+        len(psutil.Process().children(recursive=True)),
+        len(list(temporary.rglob("*"))),
+    )
+
+
+class Session(msgspec.Struct):
+    """All scenarios, one after the other in one process."""
+
+    results: Mapping[str, ScenarioResult]
+    before: Held
+    after: Held
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    temporary = tmp_path_factory.mktemp("scenarios")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        before = held(temporary)
+        results = {path.stem: run_scenario(path) for path in find_scenarios()}
+        after = held(temporary)
+        for _ in range(200):  # a dropped store lets its threads end by themselves
+            if after == before:
+                break
+            time.sleep(0.02)
+            after = held(temporary)
+        yield Session(results, before, after)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_(text: str) -> Path:
+        path = tmp_path / "a.yaml"
+        path.write_text(text)
+        return path
+
+    return write_
+
+
+@pytest.mark.parametrize("name", [path.stem for path in find_scenarios()])
+def test_a_scenario_holds(session: Session, name: str) -> None:
+    result = session.results[name]
+
+    assert result.failed == [], result.text()
+    assert [step.word for step in result.steps if not step.line] == CHECKS
+    assert result.skipped == 0
+
+
+def test_the_named_scenarios_are_there() -> None:
+    assert {path.stem for path in find_scenarios()} >= NAMED
+
+
+def test_all_scenarios_give_everything_back(session: Session) -> None:
+    assert session.after == session.before
+
+
+def test_crash_and_resume_tells_what_a_stranger_has_to_know(session: Session) -> None:
+    text = session.results["crash_and_resume"].text()
+
+    assert "kernel 1, in a child process:" in text
+    assert "SIGKILL while pay ran: the process ended by signal 9" in text
+    assert text.count("the effect file has 1 line: invoice 17") == 2
+    assert "1 call of clerk in doubt after the crash: pay (call_" in text
+    assert "clerk ended: completed" in text
+
+
+def test_a_wrong_expectation_fails_and_names_its_step(write: Write) -> None:
+    result = run_scenario(write(PAYING + "  - expect: {effects: [b]}\n  - release: pay\n"))
+
+    assert [(step.word, step.line, step.wrong) for step in result.failed] == [
+        ("expect", 17, ['the effect file has 1 line: a, expected ["b"]'])
+    ]
+    assert result.skipped == 1
+    assert "a.yaml:17: expect; 1 step not run" in result.text()
+
+
+def test_a_wrong_expectation_in_a_child_process_fails_the_same_way(write: Write) -> None:
+    result = run_scenario(write(PAYING + "  - expect: {calls: {done: 1}}\n  - kill\n  - reopen\n"))
+
+    assert [(step.word, step.line, step.child) for step in result.failed] == [("expect", 17, True)]
+    assert result.skipped == 2
+    assert psutil.Process().children(recursive=True) == []
+
+
+def test_what_is_waited_for_in_vain_fails_and_says_how_it_stands(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenario_life, "ROUNDS", 300)
+
+    result = run_scenario(write(PAYING + "  - wait_for: {ended: clerk, held: 2}\n"))
+
+    assert [step.wrong for step in result.failed] == [
+        ["it never came true: held is 1, not 2", "it never came true: clerk is running"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "said"),
+    [
+        (("title:", "titel:"), 1, "unknown key 'titel'; did you mean title?"),
+        (("wait_for:", "wait_fro:"), 16, "unknown key 'wait_fro'; did you mean wait_for?"),
+        (("held: 1", "hold: 1"), 16, "unknown key 'hold'"),
+        (("slug: clerk", "slug: clerk\n    tools: [bank]"), 9, "unknown key 'tools'"),
+        (("[append, hold]", "[append, hodl]"), 6, "Input should be 'append', 'count' or 'hold'"),
+        (("held: 1", "entry: call.begun"), 16, "no entry is of kind 'call.begun'"),
+        (("  - start", "  - {crash: {}, kill: {}}\n  - start"), 14, "a step is one of start, ask"),
+        (("  - start", "  - reopen\n  - start"), 1, "step 1: reopen comes right after crash, kill or close"),
+        (("  - wait", "  - kill\n  - wait"), 1, "step 4: after crash, kill or close comes reopen"),
+        (("title:", "settings: {depth: 3}\ntitle:"), 1, "no setting 'depth'"),
+        (("title:", "systems: [os.system]\ntitle:"), 1, "no system 'os.system'; there are raises_on_boom"),
+        (("store: sqlite", "store: memory"), 1, "kill needs 'store: sqlite'"),
+        (("- text: ", "- txet: "), 10, "Object contains unknown field `txet`"),
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_with_file_and_line(
+    write: Write, change: tuple[str, str], line: int, said: str
+) -> None:
+    path = write((PAYING + "  - kill\n").replace(*change, 1))
+
+    with pytest.raises(ConfigurationError) as refused:
+        run_scenario(path)
+
+    assert f"{path}:{line}:" in str(refused.value)
+    assert said in str(refused.value)
+
+
+def test_agents_and_toolboxes_that_do_not_fit_together_are_refused_before_anything_runs(write: Write) -> None:
+    path = write(PAYING.replace("toolboxes: [bank]", "toolboxes: [bnak]\n    subagents: [boss]"))
+
+    with pytest.raises(ConfigurationError, match=f"{path}: agent clerk: no toolbox 'bnak' is open; open: bank"):
+        run_scenario(path)
+
+
+def test_a_folder_that_is_not_empty_is_refused(write: Write, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="is not empty"):
+        run_scenario(write(PAYING), folder=tmp_path)
+
+
+def test_a_call_that_ran_twice_is_found(tmp_path: Path) -> None:
+    outside = Outside(tmp_path, ManualClock(), [], {})
+    for attempt, effect in ((1, EffectClass.PURE), (2, EffectClass.PURE), (1, EffectClass.ONCE), (2, EffectClass.ONCE)):
+        outside.note(Run(f"call of {effect.value}", attempt, "pay", effect))
+    assert outside.ran_twice() == ["pay (call of once), a `once` tool, ran 2 times"]
+
+    outside.note(Run("call of pure", 2, "pay", EffectClass.PURE))
+    outside.append(Effect("a", "pay", "call of pure"))
+
+    assert outside.ran_twice()[0] == "attempt 2 of pay (call of pure) ran 2 times"
+    assert [effect.text for effect in outside.effects()] == ["a"]
+
+
+def test_a_world_that_is_not_found_again_is_named_component_by_component(write: Write, tmp_path: Path) -> None:
+    scenario = load_scenario(write(PAYING))
+
+    async def crashed() -> Carried:
+        life = Life(scenario, tmp_path, Carried())
+        await life.open()
+        await life.kernel.start("clerk")
+        return await life.crash()
+
+    async def reopened(carried: Carried) -> str:
+        life = Life(scenario, tmp_path, carried)
+        await life.open()
+        try:
+            return await life.world_as_before()
+        finally:
+            await life.close()
+
+    before = asyncio.run(crashed())
+    assert asyncio.run(reopened(before)).startswith("the World is as it was before: 8 components of 3 entities")
+
+    (conversation,) = [entity for entity in before.world if entity.startswith("conversation_")]
+    before.world[conversation]["conversation_state"]["turns"] = 7
+    with pytest.raises(StepFailed, match=f"{conversation}, conversation_state: before .*7"):
+        asyncio.run(reopened(before))
