@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from agentos.components import ToolboxSharing
 from agentos.definitions import AgentSpec
+from agentos.errors import KernelClosed
 from agentos.events.entry import Entry
 from agentos.events.kinds import ModelRequested
 from agentos.events.model import Finish, Message, ModelReply, ModelRequest, Role, ToolCall, Usage
-from agentos.ids import CONVERSATION, LogId
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.models.base import OnDelta
 from agentos.persistence.base import Store
@@ -160,6 +160,48 @@ def crash(here: Lab) -> None:
     store.abandon()
 
 
+class Life:
+    """One store and one clock, over several processes."""
+
+    def __init__(self) -> None:
+        self.store, self.clock = MemoryStore(), ManualClock()
+        self.lives = 0
+        self.id = ""
+
+    def open(
+        self, mind: Mind, tools: Sequence[Callable[..., Any]] = (), **more: Any
+    ) -> AbstractAsyncContextManager[Lab]:
+        """The next process, as `lab` would open it."""
+        self.lives += 1
+        self.clock = self.clock.after_a_crash()
+        return lab(mind, tools, store=self.store, clock=self.clock, first_id=self.lives * 100, **more)
+
+    async def until_killed(
+        self, mind: Mind, tools: Sequence[Callable[..., Any]], when: Callable[[Lab], object], **more: Any
+    ) -> None:
+        """A process that takes an input, and dies as soon as something is true."""
+        async with self.open(mind, tools, **more) as here:
+            conversation = await here.start()
+            self.id = conversation.id
+            asked = asyncio.ensure_future(conversation.ask("go"))
+            await until(lambda: when(here))
+            crash(here)
+        await asyncio.wait([asked])
+        assert isinstance(asked.exception(), KernelClosed)
+
+    async def recovered(self, here: Lab) -> tuple[Conversation, str]:
+        """The conversation once its turn has ended, and how that ended."""
+        await here.kernel.recover()
+        await here.kernel.outcome(self.id)
+        sql = "select outcome || coalesce('(' || outcome_name || ')', '') from turns order by seq desc limit 1"
+        return await here.kernel.get(self.id), str((await here.kernel.query(sql)).rows[0][0])
+
+
+async def hang(*_: object) -> Any:
+    """A model or a tool that never ends by itself."""
+    await asyncio.get_running_loop().create_future()
+
+
 async def units(conversation: Conversation) -> list[list[str]]:
     """The kinds of entries, unit by unit."""
     found: dict[int, list[str]] = {}
@@ -210,10 +252,3 @@ async def settled(kernel: Kernel) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
         await kernel.ticker.wait_quiet()
-
-
-def is_open(kernel: Kernel, conversation: Conversation) -> bool:
-    """Whether a turn is open in a loaded conversation."""
-    found = kernel.ticker.loaded.get(LogId(conversation.id))
-    state = found.slice.rows.get(CONVERSATION) if found is not None else None
-    return state is not None and any(getattr(component, "open_turn", 0) for component in state.values())

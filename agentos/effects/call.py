@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentos.codec import encode_json
 from agentos.components import CallStatus, EffectClass
-from agentos.effects.base import Running, Services, arguments_of, words_of
+from agentos.effects.base import Running, Services, arguments_of, owned, words_of
 from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, Item, Probed, Progress
@@ -22,12 +23,15 @@ UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was
 
 
 class Context:
-    """What a tool sees of its call; see agentos.ports.CallContext. Its scope is made when something is deferred."""
+    """What a tool sees of its call; see agentos.ports.CallContext. Its scope is made when something is deferred.
 
-    __slots__ = ("_effect", "_services", "agent", "attempt", "scope", "timeout_s")
+    A sync tool uses it from its thread; what it changes is changed on the loop all the same.
+    """
 
-    def __init__(self, services: Services, effect: RunCall, agent: Name, timeout_s: float) -> None:
-        self._services = services
+    __slots__ = ("_effect", "_running", "_services", "agent", "attempt", "scope", "timeout_s")
+
+    def __init__(self, services: Services, effect: RunCall, running: Running, agent: Name, timeout_s: float) -> None:
+        self._services, self._running = services, running
         self._effect = effect
         self.agent = agent
         self.attempt = effect.attempt
@@ -56,12 +60,41 @@ class Context:
 
     def progress(self, data: Any) -> None:
         encode_json(data)  # raises to the tool when it has no form
-        self._services.report(self._effect.log, Progress(call=self._effect.call, data=data))
+        item = Progress(call=self._effect.call, data=owned(data))
+        self._on_loop(lambda: self._services.report(self._effect.log, item))
 
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
+        self._on_loop(lambda: self._defer(release))
+
+    def _defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         if self.scope is None:
             self.scope = self._services.call_scope(self._effect.log, self._effect.turn, self._effect.call)
         self.scope.push(getattr(release, "__name__", "release"), release)
+
+
+    def _on_loop(self, work: Callable[[], None]) -> None:
+        """Does it here if this is the loop, else there, and waits; what it raises is raised here."""
+        assert self._running.task is not None, "a call runs in a task"
+        loop = self._running.task.get_loop()
+        try:
+            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is loop:
+            work()
+            return
+        done: concurrent.futures.Future[None] = concurrent.futures.Future()
+        loop.call_soon_threadsafe(_do, work, done)
+        done.result()
+
+
+def _do(work: Callable[[], None], done: concurrent.futures.Future[None]) -> None:
+    try:
+        work()
+    except Exception as error:
+        done.set_exception(error)
+    else:
+        done.set_result(None)
 
 
 async def run_call(services: Services, effect: RunCall, running: Running) -> Item:
@@ -71,7 +104,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     spec = next((t for t in (*context.tools, *context.hidden) if t.name == effect.tool), None)
     limits = context.limits
     timeout_s = spec.timeout_s if spec is not None and spec.timeout_s is not None else limits.tool_s
-    call = Context(services, effect, context.slug, timeout_s)
+    call = Context(services, effect, running, context.slug, timeout_s)
     toolbox = services.toolbox(config.toolbox)
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")

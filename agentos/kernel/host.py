@@ -22,7 +22,7 @@ from agentos.kernel.services import LiveServices
 from agentos.kernel.tick import Ticker
 from agentos.kernel.watch import Watchers
 from agentos.ports import Approval, ApprovalRequest
-from agentos.resources import Slots
+from agentos.resources import Scope, Slots
 
 _log = logging.getLogger(__name__)
 
@@ -120,9 +120,17 @@ class LiveHost:
         config = loaded.slice.get(CONVERSATION, ConversationConfig)
         scope = self._services.scope_of(loaded.log, config.slug, turn) if config is not None else None
         if scope is not None:
-            self._spawn(scope.close())
+            self._spawn(_close_with_parent(scope))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _close_with_parent(turn: Scope) -> None:
+    """The scope of a turn that has ended; that of its conversation too, when nothing is lent there any more."""
+    await turn.close()
+    conversation = turn.parent
+    if conversation is not None and not conversation.open and not conversation.children:
+        await conversation.close()

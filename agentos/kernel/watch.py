@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import msgspec
 
+from agentos.errors import StoreUnavailable
 from agentos.events.entry import Draft, Entry
 from agentos.events.kinds import ModelFinished, ModelRequested
 from agentos.events.model import ModelDelta
@@ -138,7 +139,12 @@ async def follow(watcher: Watcher, read: Read, after: int, poll_s: float) -> Asy
     last, request = after, 0
     again = True
     while True:
-        items: list[Entry | ModelDelta] = list(await read(last)) if again else watcher.drain()
+        try:
+            items: list[Entry | ModelDelta] = list(await read(last)) if again else watcher.drain()
+        except StoreUnavailable:
+            if not watcher.closed:  # else the store was closed with its kernel
+                raise
+            items = watcher.drain()
         if watcher.gap and not again:
             watcher.gap = False
             yield StreamGap(watcher.log, last)

@@ -32,14 +32,14 @@ class Level(IntEnum):
 class Scope:
     """A stack of releases under a path. `close` runs them newest first, children before what came before them."""
 
-    __slots__ = ("_children", "_parent", "_releases", "closed", "level", "path", "release_s")
+    __slots__ = ("_children", "_releases", "closed", "level", "parent", "path", "release_s")
 
     def __init__(self, level: Level, name: str, parent: Scope | None = None, release_s: float = 10.0) -> None:
         self.level = level
         self.path: tuple[str, ...] = (*parent.path, name) if parent is not None else (name,)
         self.release_s = release_s
         self.closed = False
-        self._parent = parent
+        self.parent = parent
         self._releases: list[tuple[str, Release | Scope]] = []
         self._children: dict[tuple[Level, str], Scope] = {}
         if parent is not None:
@@ -90,8 +90,8 @@ class Scope:
         while self._releases:
             name, release = self._releases.pop()
             cancelled = await self._release(name, release, failures) or cancelled
-        if self._parent is not None:
-            self._parent._forget(self)
+        if self.parent is not None:
+            self.parent._forget(self)
         failed = ReleaseFailed("/".join(self.path), failures) if failures else None
         if cancelled is not None:
             raise cancelled from failed

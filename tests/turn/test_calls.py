@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from agentos.components import EffectClass
-from agentos.errors import ToolError
+from agentos.errors import CodecError, ToolError
+from agentos.kernel import Conversation
 from agentos.lineage import FrameType
 from agentos.ports import CallContext
 from agentos.testing.invariants import scope_paths
@@ -154,6 +156,48 @@ async def test_what_a_call_borrowed_is_given_back_newest_first_before_its_result
         assert given_back == ["late", "first"]
         assert stored == [False]
         assert scope_paths(here.kernel.scope) == ["program", "program/box"]
+
+
+async def test_a_conversation_that_lent_something_once_keeps_no_scope() -> None:
+    async def borrow(context: CallContext) -> str:
+        context.defer(lambda: None)
+        return "worked"
+
+    replies: list[Any] = [calls(call("borrow")), "done"]
+    async with lab(Mind(*replies * 20), [borrow]) as here:
+        for _ in range(20):
+            await here.ask()
+        await settled(here.kernel)
+
+        assert [scope.children for scope in here.kernel.scope.children] == [(), ()]
+
+
+async def test_a_sync_tool_may_use_its_context_from_its_thread() -> None:
+    door, given_back = threading.Event(), list[str]()
+
+    def work(context: CallContext) -> str:
+        """Works off the loop."""
+        context.defer(lambda: given_back.append(threading.current_thread().name))
+        context.progress({"half": True})
+        door.wait(60)
+        with pytest.raises(CodecError):
+            context.progress(object())
+        return f"worked for {context.agent}, {context.lineage.depth} levels down"
+
+    async with lab(Mind(calls(call("work"))), [work]) as here:
+        conversation = await here.start()
+        asked = asyncio.create_task(conversation.ask("go"))
+        await until(lambda: _has(conversation, "call.progress"))
+        before = list(given_back)
+        door.set()
+        await asked
+
+        assert await results(conversation) == [("done", "worked for main, 0 levels down")]
+        assert (before, given_back) == ([], [threading.current_thread().name])
+
+
+async def _has(conversation: Conversation, kind: str) -> bool:
+    return bool(await entries_of(conversation, kind))
 
 
 @pytest.mark.parametrize("ending", ["raises", "times out", "is interrupted"])

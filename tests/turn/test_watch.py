@@ -35,8 +35,9 @@ class Talkative(Mind):
 
 
 async def gather(stream: Any, seen: list[Any]) -> None:
+    """Keeps what is seen, at once: whoever looks at the list shall not have to wait for the end."""
     async for item in stream:
-        seen.append(item)
+        seen.append(item)  # noqa: PERF401
 
 
 async def test_a_watcher_sees_what_was_stored_and_then_what_happens() -> None:
@@ -132,6 +133,7 @@ async def test_a_watcher_ends_when_its_kernel_closes(tmp_path: Path, kind: str) 
         await kernel.install(AgentSpec(slug="main"), model=Mind("hello"))
         conversation = await kernel.start("main")
         watching = asyncio.create_task(gather(conversation.watch(), seen))
+        await until(lambda: seen)
         await conversation.ask("hi")
     await asyncio.wait_for(watching, 30)
 
