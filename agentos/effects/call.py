@@ -71,7 +71,6 @@ class Context:
             self.scope = self._services.call_scope(self._effect.log, self._effect.turn, self._effect.call)
         self.scope.push(getattr(release, "__name__", "release"), release)
 
-
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Does it here if this is the loop, else there, and waits; what it raises is raised here."""
         assert self._running.task is not None, "a call runs in a task"
