@@ -127,7 +127,7 @@ class Commands:
 
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
         self._last_ticket += 1
-        self._ticker.tickets[self._last_ticket] = ticket
+        self._ticker.waiters.tickets[self._last_ticket] = ticket
         item = Input(text=text, ephemeral=ephemeral, ticket=self._last_ticket)
         self._ticker.feed(loaded, item, alone=not len(self._runner))
 

@@ -138,7 +138,7 @@ class Logs:
         self.mine.discard(log)
         self._runner.stop(log)
         for item in intake:
-            if not self._ticker.tell(item, error) and type(item) in POST_KIND and id(item) not in keyed:
+            if not self._ticker.waiters.tell(item, error) and type(item) in POST_KIND and id(item) not in keyed:
                 self._background(self._store.post(inbox_row(log, f"handed:{os.urandom(8).hex()}", item)))
         for waiter in loaded.asks.values():
             if not waiter.done():
@@ -198,7 +198,7 @@ class Logs:
         loaded = Loaded(slice_, Head(row=row, snapshot=snapshot), times)
         self._register(loaded)
         for alarm in alarms:
-            self._ticker.arm(loaded, alarm)
+            self._ticker.alarms.arm(loaded, alarm)
         state = slice_.get(CONVERSATION, ConversationState)
         if taken_over and state is not None and (state.open_turn or state.waiting):
             loaded.resumed = bool(state.open_turn)

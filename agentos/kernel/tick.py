@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 from agentos.clock import Clock
 from agentos.components import CallState, CallStatus, TurnConfig, TurnState
-from agentos.errors import AgentosError, ConversationClosed, KernelClosed, StoreUnavailable
+from agentos.errors import StoreUnavailable
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
-from agentos.events.intake import Input, Item, Start, Wake, WakeReason
+from agentos.events.intake import Item
 from agentos.events.kinds import (
     CallDoubted,
     CallFinished,
@@ -29,9 +29,10 @@ from agentos.events.kinds import (
 )
 from agentos.ids import Digest, LogId, Micros, SaltSource
 from agentos.journal import Sealed, apply, posted_item, seal
-from agentos.kernel.loaded import Loaded, Ticket
-from agentos.kernel.outcome import outcome_of
-from agentos.persistence.base import Store, Unit, Verdict, WakeupRow
+from agentos.kernel.alarms import Alarms
+from agentos.kernel.loaded import Loaded
+from agentos.kernel.waiters import Waiters
+from agentos.persistence.base import Store, Unit, Verdict
 from agentos.settings import Settings
 from agentos.systems import Schedule, run_pass
 from agentos.world import Oracle, View, World
@@ -88,7 +89,8 @@ class Ticker:
         self._salts = salts
         self.writer = 0
         self.loaded: dict[LogId, Loaded] = {}
-        self.tickets: dict[int, Ticket] = {}
+        self.waiters = Waiters()
+        self.alarms = Alarms(clock, self._alarm)
         self.ticks = 0
         self.starting = True
         self.after_tick: Callable[[], None] | None = None
@@ -220,8 +222,8 @@ class Ticker:
         taken = [(item, key) for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
         if not view.drafts and not view.posts and not taken:
             loaded.intake = view.intake
-            self._tell_dropped(view)
-            self._fail_waiters(loaded, view, failures)
+            self.waiters.dropped(view)
+            self.waiters.raised(loaded, view, failures)
             return None
         try:
             sealed = seal(view, loaded.head, self.writer, loaded.times, self._salts, self._settings.snapshot_entries)
@@ -229,7 +231,8 @@ class Ticker:
             self._has_no_form(loaded, view, error)
             return None
         sealed.unit.taken = [key for _, key in taken]
-        self._complete(sealed, view, loaded)
+        self._define(sealed, view)
+        self.alarms.complete(sealed, view, loaded)
         loaded.flying = True
         return _InFlight(loaded, view, sealed, taken, failures)
 
@@ -240,33 +243,16 @@ class Ticker:
         for call in (*view.slots, *_in_line(view)):
             self._host.give_slot_back(view.log, call)
         loaded.intake = view.intake
-        for item in view.taken:
-            self.tell(item, error)
-        self._tell_begun(loaded, error)
-        for waiter in loaded.asks.values():
-            if not waiter.done():
-                waiter.set_exception(error)
-        loaded.asks.clear()
+        self.waiters.fail(loaded, view.taken, error)
 
-    def _complete(self, sealed: Sealed, view: View, loaded: Loaded) -> None:
-        """Definitions that this unit is the first to name, and wake-ups that it makes void."""
+    def _define(self, sealed: Sealed, view: View) -> None:
+        """Definitions that this unit is the first to name."""
         unit = sealed.unit
         for draft in sealed.drafts:
             if type(draft.data) is TurnStarted:
                 row = self._host.definition(view.get(draft.turn, TurnConfig).context)
                 if row is not None:
                     unit.definitions = [*unit.definitions, row]
-        ended = {draft.turn for draft in sealed.drafts if type(draft.data) is TurnFinished}
-        if ended and unit.wakeups:
-            # A turn that began and ended in this unit waits for no time; its rows would stay for ever.
-            unit.wakeups = [row for row in unit.wakeups if row.turn not in ended]
-        if not loaded.alarms:
-            return
-        if ended:
-            unit.woken = list(loaded.alarms.values())
-            return
-        fired = [(item.reason.value, item.turn, item.call) for item in view.taken if type(item) is Wake]
-        unit.woken = [loaded.alarms[key] for key in fired if key in loaded.alarms]
 
     def _append(
         self, units: list[Unit], flight: list[_InFlight], admin: list[tuple[Unit, asyncio.Future[Verdict]]]
@@ -332,8 +318,7 @@ class Ticker:
         row, unit = loaded.head.row, sealed.unit
         row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
         if loaded.begun is not None:
-            _resolve(loaded.begun)
-            loaded.begun = None
+            self.waiters.begun(loaded)
         if sealed.drafts and type(sealed.drafts[-1].data) is Snapshot:
             loaded.head.snapshot = unit.seq
         if view.intake:
@@ -348,7 +333,7 @@ class Ticker:
         for call in view.slots:
             self._host.give_slot_back(view.log, call)
         if unit.woken or unit.wakeups:
-            self._set_alarms(loaded, unit)
+            self.alarms.set(loaded, unit)
         self._host.landed(loaded, sealed.drafts, sealed.first, sealed.at)
         if view.posts:
             for post in view.posts:
@@ -356,10 +341,10 @@ class Ticker:
         if self.starting:
             for effect in view.effects:
                 self._host.start_effect(effect)
-        if self.tickets:
-            self._tell_dropped(view)
+        if self.waiters.tickets:
+            self.waiters.dropped(view)
         if running.failures:
-            self._fail_waiters(loaded, view, running.failures)
+            self.waiters.raised(loaded, view, running.failures)
         self._down(loaded)
 
     def _down(self, loaded: Loaded) -> None:
@@ -370,25 +355,13 @@ class Ticker:
             self._ready[loaded.log] = loaded
 
     def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
-        fed = draft.fed
-        ticket = self.tickets.pop(fed.ticket, None) if type(fed) is Input and fed.ticket else None
-        if ticket is None:
-            return
-        if ticket.stored is not None and not ticket.stored.done():
-            ticket.stored.set_result(seq)
-        if ticket.ended is not None:
-            loaded.asks[seq] = ticket.ended
+        self.waiters.input_stored(loaded, seq, draft)
 
     def _turn_started(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
         self._host.turn_started(view.get(draft.turn, TurnConfig).context)
 
     def _turn_finished(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
-        outcome = None
-        for seq in view.get(draft.turn, TurnConfig).inputs if loaded.asks else ():
-            waiter = loaded.asks.pop(seq, None)
-            if waiter is not None and not waiter.done():
-                outcome = outcome or outcome_of(view, draft.turn)
-                waiter.set_result(outcome)
+        self.waiters.turn_finished(loaded, view, draft.turn)
         self._host.turn_finished(loaded, draft.turn)
 
     def _call_started(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
@@ -399,29 +372,10 @@ class Ticker:
         if type(data) is not CallFinished or data.status is not CallStatus.LOST:
             self._host.give_slot_back(view.log, draft.call)
 
-    def _set_alarms(self, loaded: Loaded, unit: Unit) -> None:
-        for row in unit.woken:
-            key = (row.reason, row.turn, row.call)
-            loaded.alarms.pop(key, None)
-            timer = loaded.timers.pop(key, None)
-            if timer is not None:
-                timer.cancel()
-        for row in unit.wakeups:
-            self.arm(loaded, row)
-
-    def arm(self, loaded: Loaded, row: WakeupRow) -> None:
-        """Feeds the wake-up when its time has come, unless it is void by then."""
-        key = (row.reason, row.turn, row.call)
-        loaded.alarms[key] = row
-        log = loaded.log
-
-        def fire() -> None:
-            now = self.loaded.get(log)
-            if now is not None and key in now.alarms:
-                self.feed(now, Wake(reason=WakeReason(row.reason), turn=row.turn, call=row.call))
-
-        delay_s = max(0.0, (row.due_at - self.clock.now()) / 1e6)
-        loaded.timers[key] = self.clock.call_later(delay_s, fire)
+    def _alarm(self, log: LogId, key: tuple[str, int, int], item: Item) -> None:
+        loaded = self.loaded.get(log)
+        if loaded is not None and key in loaded.alarms:
+            self.feed(loaded, item)
 
     def _lost(self, running: _InFlight) -> None:
         """Another writer owns the log: whatever we thought of it is void."""
@@ -443,14 +397,9 @@ class Ticker:
         for call in (*view.slots, *_in_line(view)):
             self._host.give_slot_back(view.log, call)
         items = [*view.taken, *view.intake]
-        loaded.intake[:0] = [item for item in items if not self._is_told(loaded, item)]
+        loaded.intake[:0] = [item for item in items if not self.waiters.is_told(loaded, item)]
         loaded.keys.update({id(item): key for item, key in running.taken})
         self._down(loaded)
-
-    def _is_told(self, loaded: Loaded, item: Item) -> bool:
-        if type(item) is Input:
-            return bool(item.ticket) and item.ticket not in self.tickets
-        return type(item) is Start and loaded.begun is None
 
     def _unavailable(
         self,
@@ -461,8 +410,8 @@ class Ticker:
         """Senders are told; everything else waits until the store is back and says whether the units are there."""
         for running in flight:
             for item in running.view.taken:
-                self.tell(item, error)
-            self._tell_begun(running.loaded, error)
+                self.waiters.tell(item, error)
+            self.waiters.begun(running.loaded, error)
             self._find_out(running, STORE_RETRY_S)
         for _, future in admin:
             if not future.done():
@@ -490,48 +439,10 @@ class Ticker:
             self._lost(running)
         self._go_on()
 
-    def _tell_begun(self, loaded: Loaded, error: Exception) -> None:
-        """Who waits for the first unit of a new log begins it again, if it is wanted still."""
-        begun, loaded.begun = loaded.begun, None
-        if begun is not None and not begun.done():
-            begun.set_exception(error)
-
-    def _tell_dropped(self, view: View) -> None:
-        """An input that a pass took and did not store came too late for its conversation."""
-        for item in view.taken:
-            self.tell(item, ConversationClosed(view.log))
-
-    def tell(self, item: Item, error: Exception) -> bool:
-        """Whether somebody waits for this item, and now knows that it is not stored."""
-        ticket = self.tickets.pop(item.ticket, None) if type(item) is Input and item.ticket else None
-        if ticket is None:
-            return False
-        ticket.fail(error)
-        return True
-
-    def _fail_waiters(self, loaded: Loaded, view: View, failures: list[Any]) -> None:
-        """A system raised while no turn was open: nobody else would tell those who wait."""
-        if not failures or view.turn:
-            return
-        cause = failures[0].error.error
-        error = cause if isinstance(cause, AgentosError) else failures[0].error
-        for item in list(loaded.intake):
-            if self.tell(item, error):
-                loaded.intake.remove(item)
-        for waiter in loaded.asks.values():
-            if not waiter.done():
-                waiter.set_exception(error)
-        loaded.asks.clear()
-
     async def close(self) -> None:
-        """Nobody is left waiting."""
-        for ticket in self.tickets.values():
-            ticket.fail(KernelClosed())
-        self.tickets.clear()
+        """Nobody is left waiting, and no timer either."""
+        self.waiters.close(list(self.loaded.values()))
         for loaded in self.loaded.values():
-            for waiter in loaded.asks.values():
-                if not waiter.done():
-                    waiter.set_exception(KernelClosed())
             for timer in loaded.timers.values():
                 timer.cancel()
         for task in self._finding:
@@ -548,8 +459,3 @@ def _in_line(view: View) -> list[int]:
 def _is_proposed(view: View, call: int) -> bool:
     state = view.find(call, CallState)
     return state is not None and state.status is CallStatus.PROPOSED
-
-
-def _resolve(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -12,11 +12,13 @@ from typing import Any
 from agentos.components import CallState, TurnState, Verdict, Waiting
 from agentos.errors import ConversationBusy, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.entry import Registry
-from agentos.events.intake import Control
-from agentos.ids import ConversationId, LogId, log_and_seq
+from agentos.events.intake import Cancel, Control, ControlItem, Input, Item
+from agentos.ids import ConversationId, LogId, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel import Kernel
+from agentos.kernel.logs import inbox_row
 from agentos.persistence.base import Store
+from agentos.persistence.memory import MemoryStore
 from agentos.testing.checker import at_once
 
 REFUSALS = (StoreUnavailable, ConversationClosed, ConversationBusy, KernelClosed)
@@ -30,6 +32,8 @@ WISHES = {
     "interrupt": 2,
     "answer": 3,
     "control": 1,
+    "post": 2,
+    "rebind": 1,
 }
 """What clients do, and how often, in parts."""
 
@@ -39,13 +43,13 @@ _CONTROLS = (Control.PAUSE, Control.PAUSE, Control.UNPAUSE, Control.UNPAUSE, Con
 class Clients:
     """All clients of all kernels that are opened on one store, one after the other."""
 
-    def __init__(self, random: Random, agents: tuple[str, ...]) -> None:
+    def __init__(self, random: Random, agents: tuple[str, ...], store: MemoryStore) -> None:
         self.conversations: list[ConversationId] = []
         self.counts: Counter[str] = Counter()
         self.broken: list[str] = []
         self.inputs: dict[tuple[ConversationId, int], str] = {}
         self.outcomes: dict[str, tuple[Any, Any]] = {}
-        self._random, self._agents = random, agents
+        self._random, self._agents, self._elsewhere = random, agents, MemoryStore(store)
         self._tasks: set[asyncio.Task[None]] = set()
         self._wishes = 0
 
@@ -79,6 +83,13 @@ class Clients:
             case "control":
                 control = random.choice(_CONTROLS)
                 self.do(control.value, lambda: kernel.control(id_, control))
+            case "post":
+                item = random.choice(
+                    (Cancel(), Input(text=text, key=name_of(text)), ControlItem(control=Control.UNPAUSE))
+                )
+                self.do(name, lambda: self._post(id_, f"{type(item).__name__} {self._wishes}", item))
+            case "rebind":
+                self._rebind(kernel)
 
     def do(self, name: str, work: Callable[[], Awaitable[Any]], what: str = "") -> None:
         """At the same time as all others."""
@@ -116,6 +127,20 @@ class Clients:
     async def _send(self, kernel: Kernel, id_: ConversationId, text: str, key: str | None) -> None:
         seq = await kernel.send(id_, text, key=key, ephemeral=_passes_by(text))
         self.inputs[id_, seq] = text
+
+    async def _post(self, id_: ConversationId, key: str, item: Item) -> None:
+        """As another process does, by way of the store."""
+        await self._elsewhere.open("elsewhere")
+        await self._elsewhere.post(inbox_row(id_, key, item))
+        await self._elsewhere.close()
+
+    def _rebind(self, kernel: Kernel) -> None:
+        """Takes a toolbox from an agent, or gives it back; open turns keep what they pinned."""
+        self.counts["rebind"] += 1
+        if any(use.name == "pairs" for use in kernel.catalog.spec("hand").toolbox_uses):
+            kernel.unbind("hand", "pairs")
+        else:
+            kernel.bind("hand", "pairs")
 
     async def _ask(self, kernel: Kernel, id_: ConversationId, text: str) -> None:
         outcome = await kernel.ask(id_, text, ephemeral=_passes_by(text))

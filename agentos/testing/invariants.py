@@ -103,7 +103,7 @@ def live_is_empty(kernel: Kernel) -> list[str]:
         "running effects": len(kernel.runner),
         "slots": len(kernel.slots.statistics()),
         "loaded logs": len(kernel.ticker.loaded),
-        "waiting senders": len(kernel.ticker.tickets),
+        "waiting senders": len(kernel.ticker.waiters.tickets),
         "things to give back": kernel.scope.open,
         "conversations in the World": len(kernel.world.entities(Kind.CONVERSATION)),
     }

@@ -12,10 +12,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import functools
-import gc
 import hashlib
 import sys
-import warnings
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -36,6 +34,7 @@ from agentos.testing.dice import DiceHook, Ledger
 from agentos.testing.faults import FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
 from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
+from agentos.testing.lives import one_life
 from agentos.testing.published import Published
 from agentos.testing.troupe import AGENTS, enter, moody
 
@@ -75,7 +74,7 @@ class Simulation:
         self.store, self.clock = MemoryStore(), ManualClock()
         self.ids, self.salts = SequentialIds(), SequentialSalts()
         self.plan, self.checker, self.ledger = FaultPlan(seed=seed, rates=rates), Checker(self.store), Ledger()
-        self.clients = Clients(self.random, AGENTS)
+        self.clients = Clients(self.random, AGENTS, self.store)
         self.broken: list[str] = []
         self.systems = [] if self.seed % 3 else [moody]
         self.rounds = self.lives = 0
@@ -86,12 +85,12 @@ class Simulation:
         over = False
         while not over:
             self.lives += 1
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)  # coroutines that a crash leaves behind
-                with asyncio.Runner() as runner:
+            with one_life() as runner:
+                try:
                     over = runner.run(self._life(rounds))
-                    self.store.abandon()
-                gc.collect()
+                except InvariantBroken:
+                    over = True  # raised again below, without the frames of this life
+                self.store.abandon()
             self.ledger.next_life()
             self.clock = self.clock.after_a_crash()
             self.broken += not_kept(self.clients, self.store, self.checker.registry)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +22,7 @@ from agentos.testing.checker import Checker, at_once
 from agentos.testing.clock import ManualClock
 from agentos.testing.faults import Fault, FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
+from agentos.testing.lives import one_life
 from agentos.testing.pairing import unpaired
 from agentos.toolboxes.python import PythonToolbox, tool
 
@@ -51,11 +51,9 @@ class Story:
     def run(self) -> None:
         over = False
         while not over:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                with asyncio.Runner() as runner:
-                    over = runner.run(self._life())
-                    self.data.abandon()
+            with one_life() as runner:
+                over = runner.run(self._life())
+                self.data.abandon()
             self.clock = self.clock.after_a_crash()
         self.broken += self.checker.broken + asyncio.run(self._aftermath())
 

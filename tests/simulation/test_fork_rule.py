@@ -120,7 +120,7 @@ async def as_fork(life: Life, log: LogId) -> None:
     loaded = await kernel.logs.get(log)
     for alarm in await life.store.wakeups():
         if alarm.log == log:
-            kernel.ticker.arm(loaded, alarm)
+            kernel.ticker.alarms.arm(loaded, alarm)
     kernel.ticker.feed(loaded, Resume(fork=True))
 
 

@@ -24,6 +24,7 @@ from agentos.testing.scenario_file import load_scenario
 from agentos.testing.scenario_life import Carried, Life, StepFailed
 from agentos.testing.scenario_result import ScenarioResult
 from agentos.testing.scenario_tools import Effect, Outside, Run
+from agentos.testing.scenario_words import Expect, Step
 
 NAMED = {
     "approval_parked_over_a_restart",
@@ -213,6 +214,13 @@ def test_agents_and_toolboxes_that_do_not_fit_together_are_refused_before_anythi
 def test_a_folder_that_is_not_empty_is_refused(write: Write, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is not empty"):
         run_scenario(write(PAYING), folder=tmp_path)
+
+
+def test_the_page_for_people_names_every_step_and_every_expectation() -> None:
+    page = (find_scenarios()[0].parent / "README.md").read_text()
+
+    words = [*Step.model_fields, *Expect.model_fields, *(path.stem for path in find_scenarios())]
+    assert [word for word in words if f"`{word}" not in page and f"[{word}]" not in page] == []
 
 
 def test_a_call_that_ran_twice_is_found(tmp_path: Path) -> None:

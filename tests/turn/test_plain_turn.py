@@ -231,6 +231,31 @@ async def test_a_cancelled_ask_stops_the_waiting_and_not_the_turn() -> None:
         assert (await kinds(conversation))[-1] == "turn.finished"
 
 
+async def test_the_outcome_of_an_open_turn_may_be_waited_for_by_others_than_its_asker() -> None:
+    door = asyncio.Event()
+
+    async def slowly(_: object) -> str:
+        await door.wait()
+        return "for all of us"
+
+    async with lab(Mind(slowly)) as here:
+        conversation = await here.start()
+        nothing_open = await here.kernel.outcome(conversation.id)
+        asked = asyncio.create_task(conversation.ask("go"))
+        await until(lambda: here.minds["main"].requests)
+        first = asyncio.create_task(here.kernel.outcome(conversation.id))
+        await settled(here.kernel)
+        first.cancel()
+        asked.cancel()
+        await asyncio.wait([asked, first])
+        others = [asyncio.create_task(here.kernel.outcome(conversation.id)) for _ in range(2)]
+        await settled(here.kernel)
+        door.set()
+
+        assert nothing_open is None
+        assert [getattr(outcome, "text", None) for outcome in await asyncio.gather(*others)] == ["for all of us"] * 2
+
+
 async def test_the_last_settled_turn_stays_in_the_world_until_the_next_begins() -> None:
     async with lab(Mind("one", "two")) as here:
         conversation = await here.start()

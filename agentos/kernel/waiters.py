@@ -1,0 +1,105 @@
+"""Who waits for an input to be stored, or for the end of the turn that takes it; nobody is ever left waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from agentos.components import TurnConfig
+from agentos.errors import AgentosError, ConversationClosed, KernelClosed
+from agentos.events.entry import Draft
+from agentos.events.intake import Input, Item, Start
+from agentos.kernel.loaded import Loaded, Ticket
+from agentos.kernel.outcome import RunOutcome, outcome_of
+from agentos.systems.schedule import PassFailure
+from agentos.world import View
+
+
+class Waiters:
+    """The tickets of inputs on their way; the asks of stored ones stand with their conversation."""
+
+    def __init__(self) -> None:
+        self.tickets: dict[int, Ticket] = {}
+
+    def begun(self, loaded: Loaded, error: Exception | None = None) -> None:
+        """The first unit of a new log is stored; or it is not, and who waits begins it again if it is wanted still."""
+        waiter, loaded.begun = loaded.begun, None
+        if waiter is None or waiter.done():
+            return
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)
+
+    def input_stored(self, loaded: Loaded, seq: int, draft: Draft) -> None:
+        fed = draft.fed
+        ticket = self.tickets.pop(fed.ticket, None) if type(fed) is Input and fed.ticket else None
+        if ticket is None:
+            return
+        if ticket.stored is not None and not ticket.stored.done():
+            ticket.stored.set_result(seq)
+        if ticket.ended is not None:
+            loaded.asks[seq] = ticket.ended
+
+    def turn_finished(self, loaded: Loaded, view: View, turn: int) -> None:
+        outcome = None
+        for seq in view.get(turn, TurnConfig).inputs if loaded.asks else ():
+            waiter = loaded.asks.pop(seq, None)
+            if waiter is not None and not waiter.done():
+                outcome = outcome or outcome_of(view, turn)
+                waiter.set_result(outcome)
+
+    def tell(self, item: Item, error: Exception) -> bool:
+        """Whether somebody waits for this item, and now knows that it is not stored."""
+        ticket = self.tickets.pop(item.ticket, None) if type(item) is Input and item.ticket else None
+        if ticket is None:
+            return False
+        ticket.fail(error)
+        return True
+
+    def is_told(self, loaded: Loaded, item: Item) -> bool:
+        """Whether somebody knows already that this item is not stored; then it must not be, later."""
+        if type(item) is Input:
+            return bool(item.ticket) and item.ticket not in self.tickets
+        return type(item) is Start and loaded.begun is None
+
+    def dropped(self, view: View) -> None:
+        """An input that a pass took and did not store came too late for its conversation."""
+        for item in view.taken:
+            self.tell(item, ConversationClosed(view.log))
+
+    def fail(self, loaded: Loaded, items: Sequence[Item], error: Exception) -> None:
+        """Everybody who waits for these items, or for a turn of the conversation."""
+        for item in items:
+            self.tell(item, error)
+        self.begun(loaded, error)
+        fail_asks(loaded, error)
+
+    def raised(self, loaded: Loaded, view: View, failures: Sequence[PassFailure]) -> None:
+        """A system raised while no turn was open: nobody else would tell those who wait."""
+        if not failures or view.turn:
+            return
+        cause = failures[0].error.error
+        error = cause if isinstance(cause, AgentosError) else failures[0].error
+        for item in list(loaded.intake):
+            if self.tell(item, error):
+                loaded.intake.remove(item)
+        fail_asks(loaded, error)
+
+    def close(self, loaded: Sequence[Loaded]) -> None:
+        for ticket in self.tickets.values():
+            ticket.fail(KernelClosed())
+        self.tickets.clear()
+        for conversation in loaded:
+            fail_asks(conversation, KernelClosed())
+
+
+def fail_asks(loaded: Loaded, error: Exception) -> None:
+    for waiter in loaded.asks.values():
+        _fail(waiter, error)
+    loaded.asks.clear()
+
+
+def _fail(waiter: asyncio.Future[RunOutcome], error: Exception) -> None:
+    if not waiter.done():
+        waiter.set_exception(error)
