@@ -17,7 +17,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     inbox_max: int = 1_000
     inbox_poll_ms: int = 200
     input_bytes_max: int = 4 * 1024 * 1024
-    payload_bytes_max: int = 16 * 1024 * 1024
     snapshot_entries: int = 256
     depth_max: int = 8
     children_max: int = 512

@@ -46,6 +46,8 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tool_s: float = 300.0
     model_s: float = 600.0
     result_chars: int = 32_000
+    payload_bytes_max: int = 16 * 1024 * 1024
+    progress_max: int = 1_000
     cancel_grace_s: float = 5.0
     retry_base_s: float = 1.0
     retry_cap_s: float = 60.0

@@ -7,8 +7,10 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from agentos.codec import encode_json
-from agentos.components import CallStatus, EffectClass
+from agentos.components import AgentContext, CallStatus, EffectClass
 from agentos.effects.base import Running, Services, arguments_of, owned, words_of
 from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
@@ -28,12 +30,15 @@ class Context:
     A sync tool uses it from its thread; what it changes is changed on the loop all the same.
     """
 
-    __slots__ = ("_effect", "_running", "_services", "agent", "attempt", "scope", "timeout_s")
+    __slots__ = ("_effect", "_limits", "_progressed", "_running", "_services", "agent", "attempt", "scope", "timeout_s")
 
-    def __init__(self, services: Services, effect: RunCall, running: Running, agent: Name, timeout_s: float) -> None:
+    def __init__(
+        self, services: Services, effect: RunCall, running: Running, context: AgentContext, timeout_s: float
+    ) -> None:
         self._services, self._running = services, running
-        self._effect = effect
-        self.agent = agent
+        self._effect, self._limits = effect, context.limits
+        self._progressed = 0
+        self.agent = context.slug
         self.attempt = effect.attempt
         self.timeout_s = timeout_s
         self.scope: Scope | None = None
@@ -59,7 +64,14 @@ class Context:
         return self._services.lineage(self._effect.log, self._effect.turn, self._effect.call)
 
     def progress(self, data: Any) -> None:
-        encode_json(data)  # raises to the tool when it has no form
+        size = len(encode_json(data))  # raises to the tool when it has no form
+        self._progressed += 1
+        if size > self._limits.payload_bytes_max:
+            raise ToolError(
+                f"progress of {size} characters is over payload_bytes_max ({self._limits.payload_bytes_max})"
+            )
+        if self._progressed > self._limits.progress_max:
+            raise ToolError(f"a call may report progress {self._limits.progress_max} times (progress_max)")
         item = Progress(call=self._effect.call, data=owned(data))
         self._on_loop(lambda: self._services.report(self._effect.log, item))
 
@@ -103,7 +115,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     spec = next((t for t in (*context.tools, *context.hidden) if t.name == effect.tool), None)
     limits = context.limits
     timeout_s = spec.timeout_s if spec is not None and spec.timeout_s is not None else limits.tool_s
-    call = Context(services, effect, running, context.slug, timeout_s)
+    call = Context(services, effect, running, context, timeout_s)
     toolbox = services.toolbox(config.toolbox)
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
@@ -122,7 +134,15 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     running.done = True
     if call.scope is not None:
         report = await _released(call.scope, report)
-    return report
+    return _bounded(report, limits.payload_bytes_max)
+
+
+def _bounded(report: CallReport, bytes_max: int) -> CallReport:
+    """What is kept of a whole result has a bound too; beyond it stand its head, its size, and its tail."""
+    whole = report.whole
+    if whole is None or len(whole) <= bytes_max // 4 or len(whole.encode("utf-8", "surrogatepass")) <= bytes_max:
+        return report
+    return msgspec.structs.replace(report, whole=render(whole, bytes_max // 4).text)
 
 
 def _result(effect: RunCall, value: object, limit_chars: int) -> CallReport:

@@ -86,6 +86,9 @@ class LiveHost:
     def lost(self, loaded: Loaded) -> None:
         self._logs.lost(loaded)
 
+    def taken(self, log: LogId, keys: Sequence[str]) -> None:
+        self._logs.taken(log, keys)
+
     def ask_port(self, loaded: Loaded, call: int) -> None:
         """Asks the approval port of this process about a call that waits for a person."""
         config, state = loaded.slice.get(call, CallConfig), loaded.slice.get(call, CallState)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
@@ -45,6 +45,8 @@ class Logs:
         self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._fed: set[tuple[str, str]] = set()
+        self._taken: set[tuple[str, str]] = set()
+        self._reading = 0
         self.mine: set[LogId] = set()
         self.closed = False
 
@@ -121,13 +123,30 @@ class Logs:
 
     async def poll(self) -> None:
         """Takes what other processes put into the inbox for logs of ours."""
-        for row in await self._store.inbox():
-            if LogId(row.log) in self.mine:
-                self.route(LogId(row.log), item_of(row), row.key)
+        await self._take_inbox(None)
 
     async def take_inbox(self, log: LogId) -> None:
-        for row in await self._store.inbox(log):
-            self.route(log, item_of(row), row.key)
+        await self._take_inbox(log)
+
+    async def _take_inbox(self, log: LogId | None) -> None:
+        self._reading += 1
+        try:
+            for row in await self._store.inbox(log):
+                if LogId(row.log) in self.mine or row.log == log:
+                    self.route(LogId(row.log), item_of(row), row.key)
+        finally:
+            self._reading -= 1
+            self._forget_taken()
+
+    def taken(self, log: LogId, keys: Sequence[str]) -> None:
+        """The store remembers these keys: a reading of the inbox that begins from here on does not give them again."""
+        self._taken.update((log, key) for key in keys)
+        self._forget_taken()
+
+    def _forget_taken(self) -> None:
+        if not self._reading:
+            self._fed -= self._taken
+            self._taken.clear()
 
     def lost(self, loaded: Loaded) -> None:
         """Another writer has the log: what runs for it is stopped, who waits is told, and posted items are handed on."""

@@ -53,6 +53,7 @@ class Host(Protocol):
     def turn_finished(self, loaded: Loaded, turn: int) -> None: ...
     def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None: ...
     def lost(self, loaded: Loaded) -> None: ...
+    def taken(self, log: LogId, keys: Sequence[str]) -> None: ...
 
 
 class _InFlight:
@@ -330,6 +331,13 @@ class Ticker:
                 tell(loaded, view, seq, draft)
             seq += 1
         apply(self._world, loaded.slice, view, sealed, loaded.times)
+        self._spread(running)
+        self._down(loaded)
+
+    def _spread(self, running: _InFlight) -> None:
+        """What others have of a stored unit: slots, timers, watchers, other logs, effects, and who waits."""
+        loaded, view, sealed = running.loaded, running.view, running.sealed
+        unit = sealed.unit
         for call in view.slots:
             self._host.give_slot_back(view.log, call)
         if unit.woken or unit.wakeups:
@@ -341,11 +349,13 @@ class Ticker:
         if self.starting:
             for effect in view.effects:
                 self._host.start_effect(effect)
+        if running.taken:
+            self._host.taken(view.log, [key for _, key in running.taken])
         if self.waiters.tickets:
             self.waiters.dropped(view)
         if running.failures:
             self.waiters.raised(loaded, view, running.failures)
-        self._down(loaded)
+            loaded.again = loaded.again or bool(view.intake)  # a pass that was cut short left something undecided
 
     def _down(self, loaded: Loaded) -> None:
         """Its unit is no longer on its way."""

@@ -41,16 +41,22 @@ def call(view: View, turn: int) -> Decision:
             others = any(other != ended for other in open_calls(view, state))
             return call_ended(view, state, item, others_open=others)
         if isinstance(item, Progress):
-            return _progress(view, item)
+            return _progress(view)
     return _start_calls(view, state)
 
 
-def _progress(view: View, item: Progress) -> Decision:
-    state = view.find(item.call, CallState)
-    if state is None or state.status is not CallStatus.STARTED:
-        return Decision(dropped=(item,))
-    draft = Draft(data=CallProgress(), turn=view.turn, call=item.call, private=(("data", item.data),), fed=item)
-    return Decision((draft,))
+def _progress(view: View) -> Decision:
+    """All that waits at once: a call may tell much, and a pass has a bound on its decisions."""
+    drafts: list[Draft] = []
+    dropped: list[Progress] = []
+    for item in view.items(Progress):
+        state = view.find(item.call, CallState)
+        if state is None or state.status is not CallStatus.STARTED:
+            dropped.append(item)
+            continue
+        private = (("data", item.data),)
+        drafts.append(Draft(data=CallProgress(), turn=view.turn, call=item.call, private=private, fed=item))
+    return Decision(tuple(drafts), dropped=tuple(dropped))
 
 
 def _start_calls(view: View, state: TurnState) -> Decision:

@@ -263,6 +263,38 @@ async def test_c24_a_huge_result_is_cut_for_the_model_and_kept_whole_in_the_stor
         assert dict(entry.private)["whole"] == huge
 
 
+async def test_c24_what_is_kept_of_a_result_beyond_every_bound_says_its_true_size() -> None:
+    async def dump() -> str:
+        return "head " + "x" * 20_000_000 + " tail"
+
+    async with lab(Mind(calls(call("dump"))), [dump], result_chars=2_000) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        (entry,) = await entries_of(conversation, "call.finished")
+
+        whole = dict(entry.private)["whole"]
+        assert len(whole) <= 16 * 1024 * 1024
+        assert whole.startswith("head ")
+        assert whole.endswith(" tail")
+        assert "20,000,010" in whole
+
+
+async def test_a_call_may_report_progress_so_often_and_no_more() -> None:
+    async def chatty(context: CallContext) -> str:
+        for n in range(1_001):
+            context.progress(n)
+        return "never"
+
+    mind = Mind(calls(call("chatty")))
+    async with lab(mind, [chatty]) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        progress = await entries_of(conversation, "call.progress")
+
+        assert len(progress) == 1_000
+        assert "progress_max" in mind.results[0]
+
+
 async def test_c24_the_words_of_a_failure_are_cut_like_those_of_a_result() -> None:
     async def loud() -> None:
         raise ValueError("head " + "x" * 100_000 + " tail")
