@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING
 
 __all__ = [
     "AgentSpec",
+    "AllowAll",
+    "Approval",
     "CallContext",
     "Conversation",
+    "DenyAll",
     "Kernel",
     "PythonToolbox",
     "RunOutcome",
@@ -24,8 +27,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from agentos.definitions import AgentSpec
+    from agentos.governance.approval import AllowAll, DenyAll
     from agentos.kernel import Conversation, Kernel, RunOutcome, open
-    from agentos.ports import CallContext
+    from agentos.ports import Approval, CallContext
     from agentos.toolboxes.python import PythonToolbox, tool
     from agentos.toolboxes.script import ScriptToolbox
 
@@ -34,8 +38,11 @@ else:
     # Hidden from the type checker, which would take any name for a good one beside a __getattr__.
     _HOMES = {
         "AgentSpec": "agentos.definitions",
+        "AllowAll": "agentos.governance.approval",
+        "Approval": "agentos.ports",
         "CallContext": "agentos.ports",
         "Conversation": "agentos.kernel",
+        "DenyAll": "agentos.governance.approval",
         "Kernel": "agentos.kernel",
         "PythonToolbox": "agentos.toolboxes.python",
         "RunOutcome": "agentos.kernel",

@@ -50,15 +50,21 @@ class ApprovalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Approval(Protocol):
-    """Who answers approval requests within this process. Alias in earlier systems: ApprovalHandler.
+    """Who answers approval requests within this process; see also `agentos.AllowAll` and `agentos.DenyAll`.
 
-    mode is pinned by each turn: DENY and ALLOW answer at once, PARK parks the turn until somebody answers.
+    mode overrules that of the agents and is pinned by each turn: DENY and ALLOW answer at once, PARK parks the turn until
+    somebody answers.
     """
 
-    mode: ApprovalMode
+    @property
+    def mode(self) -> ApprovalMode: ...
 
     async def decide(self, request: ApprovalRequest) -> Verdict | None:
         """ALLOW or DENY; None leaves the request to others, and the turn stays parked."""
+
+
+ApprovalHandler = Approval
+"""The name of the port in earlier systems."""
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import pytest
 from agentos.components import ApprovalMode, Verdict
 from agentos.definitions import PolicyRule
 from agentos.errors import ConfigurationError, KernelClosed
+from agentos.governance.approval import AllowAll, DenyAll
 from agentos.ids import CallId, call_id
 from agentos.kernel import Conversation, RunOutcome
 from agentos.kernel.rest import open_requests
@@ -283,3 +284,30 @@ async def test_the_port_of_the_next_process_is_asked_about_what_still_waits() ->
         await here.kernel.outcome(again.id)
 
         assert await results(again) == [("done", "sent to ann")]
+
+
+async def test_the_port_that_allows_all_overrules_an_agent_that_has_nobody_listening() -> None:
+    async with lab(Mind(SENDING), [send], policy=ASK, approval="deny", options={"approval": AllowAll()}) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+
+        assert await results(conversation) == [("done", "sent to ann")]
+
+
+async def test_the_port_that_denies_all_tells_the_agent_so() -> None:
+    mind = Mind(SENDING)
+    async with lab(mind, [send], policy=ASK, approval="allow", options={"approval": DenyAll()}) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+
+        assert "nobody listens" in mind.results[0]
+
+
+async def test_a_port_that_allows_all_does_not_allow_what_a_rule_denies() -> None:
+    mind = Mind(SENDING)
+    rules = [PolicyRule(tool="send", verdict="deny")]
+    async with lab(mind, [send], policy=rules, options={"approval": AllowAll()}) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+
+        assert "a rule denies send" in mind.results[0]
