@@ -16,7 +16,7 @@ from agentos import codec
 from agentos.components import STORED, Component
 from agentos.errors import CodecError
 from agentos.events.intake import Item
-from agentos.events.kinds import JSON_PAYLOADS, KINDS, EntryData
+from agentos.events.kinds import JSON_PAYLOADS, KINDS, EntryData, Snapshot
 from agentos.ids import CallId, Digest, LogId, Micros, Name
 
 
@@ -119,10 +119,11 @@ def encode_head(
 ) -> bytes:
     """The canonical bytes of an entry: JSON with sorted keys, defaults left out, no private text."""
     data = draft.data
-    changes = [
-        (entity, value.component, value.value if isinstance(value, RawComponent) else value)
-        for entity, value in draft.changes
-    ]
+    changes: list[tuple[int, str, object]] = [(entity, value.component, value) for entity, value in draft.changes]
+    if type(data) is Snapshot:  # it alone carries components of types that this program does not know
+        changes = [
+            (entity, name, value.value if isinstance(value, RawComponent) else value) for entity, name, value in changes
+        ]
     said = data if data.__struct_fields__ else None
     return _encode(
         _Head(

@@ -23,7 +23,8 @@ def apply(world: World, slice_: Slice, view: View, sealed: Sealed, times: Times)
     if view.overlay:
         slice_.bodies.update(view.overlay)
     times.shown = sealed.shown
-    forget(world, slice_, sealed.drafts)
+    if view.turned:
+        forget(world, slice_, sealed.drafts)
 
 
 def forget(world: World, slice_: Slice, drafts: Sequence[Draft]) -> None:

@@ -232,8 +232,10 @@ class Ticker:
             self._has_no_form(loaded, view, error)
             return None
         sealed.unit.taken = [key for _, key in taken]
-        self._define(sealed, view)
-        self.alarms.complete(sealed, view, loaded)
+        if view.turned:
+            self._define(sealed, view)
+        if view.turned or loaded.alarms:
+            self.alarms.complete(sealed, view, loaded)
         loaded.flying = True
         return _InFlight(loaded, view, sealed, taken, failures)
 

@@ -78,9 +78,9 @@ class Oracle(Protocol):
 class View:
     """One pass over one conversation.
 
-    turn is the seq of the open turn, 0 when there is none; phase is its phase. over holds the components that the pass
-    changed, by entity. intake shrinks as decisions take items; taken keeps these. What few passes need begins empty in
-    the class: a View is made for every unit of every turn.
+    turn is the seq of the open turn, 0 when there is none; phase is its phase; turned says that one began or ended here.
+    over holds the components that the pass changed, by entity. intake shrinks as decisions take items; taken keeps these.
+    What few passes need begins empty in the class: a View is made for every unit of every turn.
     """
 
     posts: Sequence[Post] = ()
@@ -89,6 +89,7 @@ class View:
     slots: Sequence[int] = ()
     """Calls whose toolbox was asked for room and gave it, in this pass."""
     turn: int = 0
+    turned: bool = False
     phase: Phase | None = None
     conversation: ConversationState | None = None
 
@@ -196,6 +197,7 @@ class View:
                 self.conversation = component  # type: ignore[assignment]
                 if component.open_turn != self.turn:  # type: ignore[attr-defined]
                     self.turn, self.phase = component.open_turn, None  # type: ignore[attr-defined]
+                    self.turned = True
             if entity in over:
                 over[entity][type_] = component
             else:
