@@ -58,6 +58,7 @@ class World:
         self._slices: dict[LogId, Slice] = {}
         self._numbers: dict[str, int] = {}
         self._ids: dict[int, str] = {}
+        self._kinds: dict[str, set[str]] = {kind.value: set() for kind in Kind}
         self._children: dict[ConversationId, set[ConversationId]] = {}
         self._phases: dict[Phase, set[LogId]] = {}
 
@@ -72,10 +73,9 @@ class World:
         self._esper.add_component(self._create(entity) if number is None else number, component)
 
     def delete(self, entity: str) -> None:
-        number = self._numbers.pop(entity, None)
+        number = self._numbers.get(entity)
         if number is not None:
-            del self._ids[number]
-            self._esper.delete_entity(number, immediate=True)
+            self._delete(number)
 
     def find(self, type_: type[C], **where: object) -> list[tuple[str, C]]:
         """Every loaded entity with such a component whose fields have these values; an Enum also matches by its value.
@@ -95,7 +95,7 @@ class World:
 
     def entities(self, kind: Kind) -> list[str]:
         """The ids of all loaded entities of a kind, sorted."""
-        return sorted(id_ for id_ in self._numbers if id_.startswith(f"{kind.value}_"))
+        return sorted(self._kinds[kind.value])
 
     def components(self, entity: str) -> dict[str, Component]:
         """All components of an entity by their names; empty when it is not loaded."""
@@ -167,15 +167,20 @@ class World:
             phase = row[TurnState].phase
             if not any(TurnState in other and other[TurnState].phase is phase for other in slice_.rows.values()):
                 self._phases[phase].discard(slice_.log)  # else a newer turn has come as far within the same unit
-        number = slice_.numbers.pop(entity)
-        del self._numbers[self._ids.pop(number)]
-        self._esper.delete_entity(number, immediate=True)
+        self._delete(slice_.numbers.pop(entity))
 
     def _create(self, entity: str, *components: Component) -> int:
         number: int = self._esper.create_entity(*components)
         self._numbers[entity] = number
         self._ids[number] = entity
+        self._kinds[entity[: entity.index("_")]].add(entity)
         return number
+
+    def _delete(self, number: int) -> None:
+        entity = self._ids.pop(number)
+        del self._numbers[entity]
+        self._kinds[entity[: entity.index("_")]].discard(entity)
+        self._esper.delete_entity(number, immediate=True)
 
     def _create_row(self, slice_: Slice, entity: int, components: Mapping[type[Component], Any]) -> None:
         if entity == CONVERSATION:
