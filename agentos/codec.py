@@ -84,11 +84,6 @@ def convert(value: object, type_: type[T]) -> T:
         raise CodecError(f"{type_.__name__}: {error}") from error
 
 
-def to_plain(value: object) -> Any:
-    """A Struct as plain dicts, lists, numbers and strings."""
-    return _decode_json(encode_struct(value))
-
-
 def check_registrable(type_: type[msgspec.Struct]) -> None:
     """Refuses a type that could carry private text into a head. Raises CodecError."""
     _check_type(type_.__name__, type_, set())

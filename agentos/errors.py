@@ -10,7 +10,7 @@
       ConversationClosed
       InputRefused                blank or oversized text
       ResourceError
-        PoolTimeout, ReleaseFailed
+        ReleaseFailed
       CodecError                  a value has no canonical form
       ModelError                  what a model adapter reports, with its kind
       ToolError                   what a tool may raise to choose the words that the model sees
@@ -109,14 +109,6 @@ class InputRefused(AgentosError):
 
 class ResourceError(AgentosError):
     """A lent thing could not be had or given back."""
-
-
-class PoolTimeout(ResourceError):
-    """No handle came free within the wait limit."""
-
-    def __init__(self, pool: str, wait_s: float, size: int) -> None:
-        self.pool, self.wait_s, self.size = pool, wait_s, size
-        super().__init__(f"pool {pool!r}: all {size} handles still in use after {wait_s:g} s")
 
 
 class ReleaseFailed(ResourceError):

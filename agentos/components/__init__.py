@@ -3,7 +3,6 @@
 from agentos.components.agent import (
     AgentConfig,
     AgentState,
-    ResourceInfo,
     ToolboxBinding,
     ToolboxConfig,
     ToolboxSharing,
@@ -46,7 +45,6 @@ __all__ = [
     "ModelRef",
     "Outcome",
     "Phase",
-    "ResourceInfo",
     "Rule",
     "ToolSpec",
     "ToolboxBinding",

@@ -1,11 +1,11 @@
-"""What is known of agents, toolboxes and live resources."""
+"""What is known of agents and toolboxes."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from agentos.components.base import Component, Word
-from agentos.ids import AgentId, Digest, Micros, Name, ToolboxId
+from agentos.ids import AgentId, Digest, Name, ToolboxId
 
 
 class AgentConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
@@ -60,19 +60,8 @@ class ToolboxState(Component, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ToolboxBinding(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """Which toolboxes an agent may use."""
+    """Which toolboxes an agent's definition names; they need not be open yet."""
 
     component: ClassVar[str] = "toolbox_binding"
     agent: AgentId
     toolboxes: tuple[ToolboxId, ...] = ()
-
-
-class ResourceInfo(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """A live thing lent to a scope. Never stored; empty after a reopen."""
-
-    component: ClassVar[str] = "resource_info"
-    name: Name
-    scope: Name
-    holders: int = 0
-    waiters: int = 0
-    since: Micros = Micros(0)

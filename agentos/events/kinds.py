@@ -270,7 +270,6 @@ class Snapshot(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
     kind: ClassVar[str] = "snapshot"
     writer: ClassVar[str] = "journal"
-    window: tuple[int, ...] = ()
 
 
 class AgentInstalled(EntryData, frozen=True, omit_defaults=True, kw_only=True):

@@ -13,6 +13,7 @@ from agentos.components import (
     AgentContext,
     AgentState,
     ModelRef,
+    ToolboxBinding,
     ToolboxConfig,
     ToolboxState,
     ToolboxStatus,
@@ -20,7 +21,7 @@ from agentos.components import (
 from agentos.definitions import AgentSpec, resolve
 from agentos.errors import ConfigurationError, StoreDamaged, UnknownAgent, UnknownToolbox
 from agentos.events.entry import digest_of, digest_of_body
-from agentos.ids import AgentId, Digest, Kind, Name, agent_id, hashed_id
+from agentos.ids import AgentId, Digest, Kind, Name, ToolboxId, agent_id, hashed_id
 from agentos.models import make_model
 from agentos.models.base import ModelClient
 from agentos.ports import Approval, Hook
@@ -52,11 +53,10 @@ class Catalog:
         """Puts a definition in force; the next turns of its agent pin it."""
         slug = Name(spec.slug)
         digest = digest_of(spec.model_dump(mode="json"))
-        self.agents[slug] = spec
         self._base[slug] = base
         if model is not None:
             self.given_models[slug] = model
-        self._current.clear()
+        self.rebind(slug, spec)
         id_ = agent_id(slug)
         before = self._world.get(id_, AgentState)
         revision = 1 if before is None else before.revision + 1
@@ -94,6 +94,9 @@ class Catalog:
         """Another set of toolboxes for an installed agent, from its next turn on."""
         self.agents[slug] = spec
         self._current.clear()
+        agent = agent_id(slug)
+        toolboxes = tuple(ToolboxId(hashed_id(Kind.TOOLBOX, use.name)) for use in spec.toolbox_uses)
+        self._world.set(agent, ToolboxBinding(agent=agent, toolboxes=toolboxes))
 
     def spec(self, slug: str) -> AgentSpec:
         found = self.agents.get(Name(slug))

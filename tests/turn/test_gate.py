@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from agentos.components import ToolboxSharing
+from agentos.components import ToolboxBinding, ToolboxSharing
 from agentos.definitions import PolicyRule
 from agentos.errors import ConfigurationError
 from agentos.events.model import ToolCall
+from agentos.ids import Kind, agent_id
 from agentos.toolboxes.python import PythonToolbox
 from tests.support import Mind, call, calls, kinds, lab, results
 
@@ -205,3 +206,15 @@ async def test_two_tools_of_one_name_are_never_silent() -> None:
     async with lab(Mind("hi"), TOOLS, toolboxes=[other]) as here:
         with pytest.raises(ConfigurationError, match="named get_date: of toolbox other and of toolbox box"):
             await here.ask()
+
+
+async def test_the_world_tells_which_toolboxes_an_agent_is_bound_to() -> None:
+    async with lab(Mind(), [get_date]) as here:
+        (box,) = here.kernel.world.entities(Kind.TOOLBOX)
+        bound = here.kernel.world.get(agent_id("main"), ToolboxBinding)
+        here.kernel.unbind("main", "box")
+        unbound = here.kernel.world.get(agent_id("main"), ToolboxBinding)
+
+        assert bound is not None
+        assert unbound is not None
+        assert (bound.toolboxes, unbound.toolboxes) == ((box,), ())
