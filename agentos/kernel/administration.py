@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from agentos import codec
-from agentos.components import AgentConfig, Component
+from agentos.components import AgentConfig, AgentState, Component
 from agentos.events.entry import Draft, Entry, Registry, seed_digest
 from agentos.events.kinds import EntryData
-from agentos.ids import CONVERSATION, Kind, LogId, SaltSource
+from agentos.ids import CONVERSATION, Digest, Kind, LogId, SaltSource
 from agentos.journal import Head, decode_units, seal_drafts
+from agentos.kernel.catalog import Installed
 from agentos.kernel.tick import Ticker
 from agentos.persistence.base import LogRow, Store
 
@@ -43,6 +44,15 @@ class Administration:
         unit.definitions = definitions
         await ticker.administer(unit)
 
+    async def installed(self, log: LogId) -> Installed | None:
+        """What the last entry of an agent's log says; None when there is none."""
+        row = await self._store.log(log)
+        last = await self._last(Head(row=row)) if row is not None else None
+        if last is None:
+            return None
+        state = next((value for _, value in last.changes if isinstance(value, AgentState)), AgentState())
+        return Installed(_definition(last), state.revision)
+
     async def _head(self, log: LogId, kind: Kind) -> Head | None:
         writer = self._ticker.writer
         row = await self._store.log(log)
@@ -61,5 +71,5 @@ class Administration:
         return units[-1][-1] if units else None
 
 
-def _definition(draft: Draft) -> str | None:
+def _definition(draft: Draft) -> Digest | None:
     return next((value.definition for _, value in draft.changes if isinstance(value, AgentConfig)), None)

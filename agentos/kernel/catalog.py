@@ -31,6 +31,13 @@ from agentos.toolboxes.base import Toolbox
 from agentos.world import World
 
 
+class Installed(msgspec.Struct, frozen=True):
+    """The definition that an agent's log has in force, None when it was removed, and the count of them so far."""
+
+    definition: Digest | None
+    revision: int
+
+
 class Catalog:
     """Names to live things. Contexts are resolved when first asked for, and again after any change."""
 
@@ -49,8 +56,10 @@ class Catalog:
         self._contexts: dict[Digest, AgentContext] = {}
         self.stored: set[str] = set()
 
-    def install(self, spec: AgentSpec, base: Path | None, model: ModelClient | None) -> Digest:
-        """Puts a definition in force; the next turns of its agent pin it."""
+    def install(
+        self, spec: AgentSpec, base: Path | None, model: ModelClient | None, stored: Installed | None
+    ) -> Digest:
+        """Puts a definition in force; the next turns of its agent pin it. stored is what its log says, to count on from."""
         slug = Name(spec.slug)
         digest = digest_of(spec.model_dump(mode="json"))
         self._base[slug] = base
@@ -58,8 +67,8 @@ class Catalog:
             self.given_models[slug] = model
         self.rebind(slug, spec)
         id_ = agent_id(slug)
-        before = self._world.get(id_, AgentState)
-        revision = 1 if before is None else before.revision + 1
+        before = stored if stored is not None else Installed(None, 0)
+        revision = before.revision if before.definition == digest else before.revision + 1
         self._world.set(id_, AgentConfig(slug=slug, definition=digest))
         self._world.set(id_, AgentState(revision=revision))
         return digest
@@ -68,7 +77,9 @@ class Catalog:
         if self.agents.pop(slug, None) is None:
             raise UnknownAgent(slug, list(self.agents))
         self._current.clear()
-        self._world.set(agent_id(slug), AgentState(removed=True))
+        id_ = agent_id(slug)
+        before = self._world.get(id_, AgentState)
+        self._world.set(id_, AgentState(revision=before.revision if before is not None else 1, removed=True))
 
     def add_toolbox(self, toolbox: Toolbox) -> None:
         if toolbox.name in self.toolboxes:

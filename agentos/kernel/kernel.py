@@ -197,11 +197,11 @@ class Kernel:
         if not isinstance(spec, AgentSpec):
             base, spec = _read_agent(Path(spec))
         slug = Name(spec.slug)
-        digest = self.catalog.install(spec, base, model)
+        log = LogId(agent_id(slug))
+        digest = self.catalog.install(spec, base, model, await self._administration.installed(log))
         config, state = self.world.get(agent_id(slug), AgentConfig), self.world.get(agent_id(slug), AgentState)
         assert config is not None and state is not None
         body = codec.encode_body(spec.model_dump(mode="json"))
-        log = LogId(agent_id(slug))
         await self._administration.record(
             log, Kind.AGENT, AgentInstalled(), (config, state), ((digest, "agent", body),)
         )
@@ -236,7 +236,8 @@ class Kernel:
         """Removes an agent, whose open turns end as they are, or a toolbox, which is closed."""
         if Name(name) in self.catalog.agents:
             self.catalog.remove_agent(Name(name))
-            state = AgentState(removed=True)
+            state = self.world.get(agent_id(name), AgentState)
+            assert state is not None
             await self._administration.record(LogId(agent_id(name)), Kind.AGENT, AgentRemoved(), (state,))
             return
         self.catalog.remove_toolbox(Name(name))

@@ -254,7 +254,7 @@ def test_a_world_that_is_not_found_again_is_named_component_by_component(write: 
             await life.close()
 
     before = asyncio.run(crashed())
-    assert asyncio.run(reopened(before)).startswith("the World is as it was before: 8 components of 3 entities")
+    assert asyncio.run(reopened(before)).startswith("the World is as it was before: 9 components of 3 entities")
 
     (conversation,) = [entity for entity in before.world if entity.startswith("conversation_")]
     before.world[conversation]["conversation_state"]["turns"] = 7
