@@ -2,183 +2,154 @@
 
 store = "sqlite:///.agentos/agentos.db"     this is the default
 default_agent = "lead"
+keys = ["secrets.json"]                     key files, for references such as key:main; no values stand here
 
 [agents]
 files = ["lead.yaml"]                       paths count from the folder of this file
 directories = ["agents"]
 
 [toolboxes.files]
-kind = "script"                             path or paths: executables, or directories of them
-path = "tools"
+kind = "script"                             or python, sqlite, system: `toolbox_spec` has the keys of each
+path = "tools"                              path or paths: executables, or directories of them
 sharing = "pool(4)"                         or exclusive, read-write, stateless, per-conversation, per-agent
 effects = {count = "pure"}
 environment = ["NOTES_DIR"]                 variables that the scripts see beside PATH, HOME and the like
 
-[toolboxes.notes]
-kind = "python"                             path or paths: Python files
-path = "notes.py"
-sharing = "exclusive"
+[aliases.summarize]                         agentos run --alias summarize
+description = "Sums up what stands on stdin."
+template = "Sum up this text: {{content}}"
+input = "stdin"                             or file
+
+[settings]
+depth_max = 4                               any of `agentos.settings`
+
+Where there is none, `agents-exe.cfg.json` is taken for it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, Self
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
-from pydantic import BaseModel, Field, field_validator, model_validator
 
-from agentos.components import EffectClass, ToolboxSharing
-from agentos.definitions.checking import checked
-from agentos.definitions.files import agent_files, load_agents
-from agentos.definitions.source import read_toml
-from agentos.definitions.spec import AgentSpec, BoxName, Slug, Strict, ToolName
-from agentos.errors import ConfigurationError
+from agentos.definitions.agents_exe_config import cfg_source
+from agentos.definitions.boxes import make_toolbox
+from agentos.definitions.checking import check
+from agentos.definitions.loading import load_all
+from agentos.definitions.location import DEFAULT_STORE, FOREIGN_PROJECT_FILE, find_project, store_below
+from agentos.definitions.problem import Problem, raise_errors
+from agentos.definitions.project_file import PROJECT_PARTS, ProjectFile
+from agentos.definitions.reading import read_source
+from agentos.definitions.source import Keys, Source
+from agentos.definitions.spec import AgentSpec
+from agentos.definitions.toolbox_spec import LackingSpec
+from agentos.settings import Settings
 from agentos.toolboxes.base import Toolbox
 from agentos.toolboxes.threads import ToolThreads
 
-PROJECT_FILE = "agentos.toml"
-DEFAULT_STORE = "sqlite:///.agentos/agentos.db"
-_SHARING = re.compile(r"(pool)\(([1-9][0-9]{0,3})\)|(exclusive|read-write|stateless|per-conversation|per-agent)")
-
-
-class ToolboxSpec(Strict):
-    """One toolbox of a project. sharing None leaves it to the kind: pool(4) for scripts, stateless for Python."""
-
-    kind: Literal["script", "python"]
-    path: str | None = None
-    paths: Sequence[str] = ()
-    sharing: str | None = None
-    effects: dict[ToolName, EffectClass] = Field(default_factory=dict)
-    environment: Sequence[str] = ()
-    prefix: str = ""
-    cwd: str | None = None
-
-    @field_validator("sharing")
-    @classmethod
-    def _is_sharing(cls, value: str | None) -> str | None:
-        if value is not None and not _SHARING.fullmatch(value):
-            raise ValueError(f"{value!r} is none of pool(N) and {', '.join(_words())}")
-        return value
-
-    @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
-        if not self.all_paths:
-            raise ValueError("path or paths is needed")
-        if self.kind == "python" and (self.environment or self.prefix or self.cwd):
-            raise ValueError("environment, prefix and cwd are for scripts")
-        return self
-
-    @property
-    def all_paths(self) -> tuple[str, ...]:
-        return (*((self.path,) if self.path is not None else ()), *self.paths)
-
-    @property
-    def shared(self) -> tuple[ToolboxSharing, int] | None:
-        """How it is shared, and the size of a pool."""
-        found = _SHARING.fullmatch(self.sharing or "")
-        if found is None:
-            return None
-        return (ToolboxSharing.POOL, int(found[2])) if found[1] else (ToolboxSharing(found[3]), 0)
-
-
-class AgentsSection(Strict):
-    files: Sequence[str] = ()
-    directories: Sequence[str] = ()
-
-
-class ProjectFile(Strict):
-    """What the file may say."""
-
-    store: Annotated[str, Field(min_length=1)] = DEFAULT_STORE
-    default_agent: Slug | None = None
-    agents: AgentsSection = AgentsSection()
-    toolboxes: dict[BoxName, ToolboxSpec] = Field(default_factory=dict)
-
-
-_PARTS: dict[str, type[BaseModel]] = {"toolboxes": ToolboxSpec, "agents": AgentsSection}
-
 
 class Project(msgspec.Struct, frozen=True):
-    """A project that was found: its folder, and what its file says."""
+    """A project that was found: its folder, what its file says, and where that stands."""
 
     root: Path
     file: ProjectFile
+    source: Source
+    problems: tuple[Problem, ...] = ()
+    """Warnings alone: a file with an error is no project."""
+
+    @property
+    def path(self) -> Path:
+        return self.source.path
 
     @property
     def store_url(self) -> str:
         """The store; a path below the project's folder is made whole, so that it is one store from every folder."""
-        place = self.file.store.removeprefix("sqlite:///")
-        if place == self.file.store or place.startswith("/"):
-            return self.file.store
-        return f"sqlite:///{quote(str(self.root))}/{place}"
+        return store_below(self.root, self.file.store)
 
     @property
     def default_agent(self) -> str | None:
         return self.file.default_agent
 
-    def agents(self) -> dict[str, AgentSpec]:
-        """All agents by slug. Raises ConfigurationError."""
-        section = self.file.agents
-        paths = [self.root / file for file in section.files]
-        for directory in section.directories:
-            paths.extend(agent_files(self.root / directory))
-        return load_agents(dict.fromkeys(paths))
+    @property
+    def key_files(self) -> tuple[Path, ...]:
+        return tuple(self.root / name for name in self.file.keys)
 
-    def toolboxes(self, threads: ToolThreads | None = None) -> list[Toolbox]:
-        """All toolboxes, made and not opened. Raises ConfigurationError."""
-        return [make_toolbox(name, spec, self.root, threads) for name, spec in self.file.toolboxes.items()]
+    @property
+    def settings(self) -> Settings:
+        return msgspec.convert(self.file.settings, Settings)
+
+    def agents(self) -> dict[str, AgentSpec]:
+        """All agents by slug. Raises ConfigurationError that tells all problems of all files."""
+        loaded = load_all(self, ())
+        loaded.check()
+        return loaded.agents
+
+    def toolboxes(self, threads: ToolThreads | None = None, working_directory: Path | None = None) -> list[Toolbox]:
+        """All toolboxes, made and not opened; what is wrong with one is what it then says, see `make_toolbox`."""
+        return [
+            make_toolbox(name, spec, self.root, threads, working_directory=working_directory)
+            for name, spec in self.file.toolboxes.items()
+        ]
+
+    def origins(self) -> list[tuple[str, Any, str]]:
+        """What holds, each with its dotted key, and where it is said: FILE:LINE, or default."""
+        given = list(_leaves(self.source.value or {}, ()))
+        found = [(_dotted(keys), self._shown(keys, value), self._origin(keys)) for keys, value in given]
+        said = {key for key, _, _ in found}
+        return found + [(key, value, "default") for key, value in _defaults() if key not in said]
+
+    def _shown(self, keys: Keys, value: Any) -> Any:
+        """Of a toolbox whose kind is not in this version nobody knows which keys are secret."""
+        toolbox = self.file.toolboxes.get(str(keys[1])) if keys[0] == "toolboxes" and len(keys) > 2 else None
+        unknown = isinstance(toolbox, LackingSpec) and keys[2] not in LackingSpec.model_fields
+        return "(not shown)" if unknown else value
+
+    def _origin(self, keys: Keys) -> str:
+        return f"{self.path}:{self.source.place(keys).line}"
 
 
 def load_project(start: Path) -> Project | None:
     """The project of a folder, looked for upward from there; None when there is none. Raises ConfigurationError."""
-    folder = start.absolute()
-    for root in (folder, *folder.parents):
-        path = root / PROJECT_FILE
-        if path.is_file():
-            return Project(root, checked(ProjectFile, read_toml(path), _PARTS))
-    return None
+    path = find_project(start)
+    return None if path is None else read_project(path)
 
 
-def project_store(start: Path) -> str:
-    """The URL of the store of the project around a folder, or the default one below the current folder."""
-    project = load_project(start)
-    return DEFAULT_STORE if project is None else project.store_url
+def read_project(path: Path) -> Project:
+    """A project by its file. Raises ConfigurationError naming file, line and column of each problem."""
+    source = cfg_source(path) if path.name == FOREIGN_PROJECT_FILE else read_source(path)
+    if source.value is None:
+        raise_errors(source.problems)
+    file, problems = check(ProjectFile, source, PROJECT_PARTS)
+    raise_errors((*source.problems, *problems))
+    assert file is not None, "without an error there is a project"
+    lacking = _lacking(file, source)
+    return Project(path.parent, file, source, (*source.problems, *lacking))
 
 
-def make_toolbox(name: str, spec: ToolboxSpec, root: Path, threads: ToolThreads | None = None) -> Toolbox:
-    """A toolbox, not opened; its paths count from root. Python files are executed. Raises ConfigurationError."""
-    paths = [root / path for path in spec.all_paths]
-    missing = next((path for path in paths if not path.exists()), None)
-    if missing is not None:
-        raise ConfigurationError(f"toolbox {name}: {missing} does not exist")
-    if spec.kind == "script":
-        return _script(name, spec, root, paths)
-    from agentos.toolboxes.python_file import load_python_toolbox
-
-    sharing, size = spec.shared or (ToolboxSharing.STATELESS, 0)
-    return load_python_toolbox(paths, name=name, sharing=sharing, size=size, threads=threads, effects=spec.effects)
+def _lacking(file: ProjectFile, source: Source) -> Iterator[Problem]:
+    for name, spec in file.toolboxes.items():
+        if isinstance(spec, LackingSpec) and spec.unavailable is None:
+            text = f"toolboxes of kind {spec.kind!r} are not in this version; this one has no tools"
+            yield source.problem(("toolboxes", name), text, "warning")
 
 
-def _script(name: str, spec: ToolboxSpec, root: Path, paths: Sequence[Path]) -> Toolbox:
-    from agentos.toolboxes.script import ScriptToolbox
-
-    sharing, size = spec.shared or (ToolboxSharing.POOL, 4)
-    return ScriptToolbox(
-        name,
-        directories=[path for path in paths if path.is_dir()],
-        files=[path for path in paths if not path.is_dir()],
-        cwd=root / (spec.cwd or ""),
-        sharing=sharing,
-        size=size,
-        environment=spec.environment,
-        effects=spec.effects,
-        prefix=spec.prefix,
-    )
+def _leaves(value: Any, keys: Keys) -> Iterator[tuple[Keys, Any]]:
+    """What stands in mappings, down to the first that is none."""
+    if isinstance(value, dict) and value:
+        for key, item in value.items():
+            yield from _leaves(item, (*keys, key))
+    elif keys:
+        yield keys, value
 
 
-def _words() -> list[str]:
-    return [sharing.value for sharing in ToolboxSharing if sharing is not ToolboxSharing.POOL]
+def _defaults() -> Iterator[tuple[str, Any]]:
+    yield from {"store": DEFAULT_STORE, "default_agent": None, "keys": []}.items()
+    yield from {"agents.files": [], "agents.directories": []}.items()
+    settings = Settings()
+    yield from ((f"settings.{name}", getattr(settings, name)) for name in Settings.__struct_fields__)
+
+
+def _dotted(keys: Keys) -> str:
+    return ".".join(str(key) for key in keys)

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from agentos import codec
-from agentos.components import AgentContext, ApprovalMode, EffectClass, Rule, TurnLimits, Verdict
-from agentos.definitions import AgentSpec, SubagentUse, ToolboxUse, resolve, wire
-from agentos.definitions.resolve import TASK_SCHEMA
+from agentos.components import AgentContext, ApprovalMode, EffectClass, Narrowing, Rule, TurnLimits, Verdict
+from agentos.definitions import AgentSpec, SubagentUse, ToolboxUse, wire
+from agentos.definitions.narrowing import narrowed
+from agentos.definitions.resolve import TASK_SCHEMA, resolve
 from agentos.errors import ConfigurationError, UnknownToolbox
 from agentos.ids import Digest, Name, agent_id
 from agentos.settings import Settings
 from agentos.toolboxes.base import Toolbox
 from agentos.toolboxes.python import PythonToolbox, tool
+from agentos.toolboxes.unavailable import UnavailableToolbox
 
 
 @tool(effect="idempotent")
@@ -102,6 +104,21 @@ def test_each_subagent_is_a_tool_that_takes_a_task() -> None:
     assert one.schema == TASK_SCHEMA
 
 
+def test_a_subagents_tool_may_have_another_name_and_carry_what_it_leaves_to_the_child() -> None:
+    use = SubagentUse(slug="b", tool="io_prompt_agent_b", grant=["read*"], input="history", history_messages=7)
+
+    (one,) = resolved(AgentSpec(slug="a", subagents=[use]), AgentSpec(slug="b", toolboxes=["notes"])).tools
+
+    assert (one.name, one.history) == ("io_prompt_agent_b", 7)
+    assert one.narrowing == Narrowing(grant=(Name("read*"),))
+
+
+def test_a_subagent_without_narrowing_and_history_is_as_it_was_in_older_stores() -> None:
+    (one,) = resolved(AgentSpec(slug="a", subagents=["b"]), AgentSpec(slug="b")).tools
+
+    assert codec.decode_json(codec.encode_struct(one).decode()).keys() == {"name", "description", "schema", "subagent"}
+
+
 def test_agents_may_ask_each_other_and_themselves() -> None:
     one, two = AgentSpec(slug="a", subagents=["a", "b"]), AgentSpec(slug="b", subagents=["a"])
 
@@ -157,6 +174,18 @@ def test_the_context_is_the_same_again_and_survives_storing() -> None:
             AgentSpec(slug="a", toolboxes=["notes", "notes"]),
             "agent a: two tools are named read: of toolbox notes and of toolbox notes",
         ),
+        (
+            AgentSpec(slug="a", toolboxes=["notes"], subagents=[SubagentUse(slug="a", grant=["reed"])]),
+            "agent a: grant: agent a has no tool 'reed'; did you mean read",
+        ),
+        (
+            AgentSpec(slug="a", toolboxes=["notes"], subagents=[SubagentUse(slug="a", expose=["ask_b"])]),
+            "agent a: expose: agent a has no tool 'ask_b'; did you mean ask_a",
+        ),
+        (
+            AgentSpec(slug="a", subagents=[SubagentUse(slug="a", tool="x"), SubagentUse(slug="a", tool="x")]),
+            "agent a: two tools are named x: of subagent a and of subagent a",
+        ),
     ],
 )
 def test_a_reference_that_leads_nowhere_is_named(spec: AgentSpec, why: str) -> None:
@@ -210,3 +239,42 @@ def test_wiring_resolves_all_agents() -> None:
     contexts = wire(agents, toolboxes={}, settings=Settings())
 
     assert {slug: names(context.tools) for slug, context in contexts.items()} == {"a": ["ask_b"], "b": ["ask_a"]}
+
+
+def test_a_toolbox_in_state_error_has_no_tools_and_what_is_said_of_them_is_no_error() -> None:
+    boxes = {**BOXES, Name("far"): UnavailableToolbox("far", "mcp", "not in this version")}
+    spec = AgentSpec(
+        slug="a",
+        toolboxes=["other", ToolboxUse(name="far", expose=["look"], grant=["look"])],
+        effects={"look": EffectClass.PURE},
+        subagents=[SubagentUse(slug="a", grant=["look"])],
+    )
+
+    assert names(resolved(spec, boxes=boxes).tools) == ["ask_a", "count"]
+
+
+@pytest.mark.parametrize(
+    ("narrowings", "tools", "hidden", "granted"),
+    [
+        ([], ["read", "read_all"], ["write"], ("read", "write")),
+        ([Narrowing(grant=(Name("read"),))], ["read"], ["read_all", "write"], ("read",)),
+        ([Narrowing(grant=(Name("*"),))], ["read", "read_all"], ["write"], ("read", "write")),
+        (
+            [Narrowing(grant=(Name("r*"),)), Narrowing(grant=(Name("*l"), Name("write")))],
+            ["read_all"],
+            ["read", "write"],
+            (),
+        ),
+        ([Narrowing(expose=(Name("?ead"),), grant=(Name("*"),))], ["read"], ["read_all", "write"], ("read", "write")),
+        ([Narrowing(expose=(), grant=())], [], ["read", "read_all", "write"], ()),
+        ([Narrowing(grant=(Name("READ"), Name("rea"), Name("read|write")))], [], ["read", "read_all", "write"], ()),
+    ],
+)
+def test_narrowings_leave_what_all_of_them_leave(
+    narrowings: list[Narrowing], tools: list[str], hidden: list[str], granted: tuple[str, ...]
+) -> None:
+    use = ToolboxUse(name="notes", expose=["read*"], grant=["read", "write"])
+
+    context = narrowed(resolved(AgentSpec(slug="a", toolboxes=[use])), narrowings)
+
+    assert (names(context.tools), names(context.hidden), context.granted) == (tools, hidden, granted)
