@@ -1,5 +1,14 @@
 """Tool adapters, and the one way their results are shown. Each kind of toolbox is imported from its own module."""
 
-from agentos.toolboxes.base import Doubt, Failed, Finish, Toolbox
+from agentos.toolboxes.base import (
+    Doubt,
+    Failed,
+    Finish,
+    Reloadable,
+    Toolbox,
+    ToolboxProblem,
+    notes_of,
+    problems_of,
+)
 
-__all__ = ["Doubt", "Failed", "Finish", "Toolbox"]
+__all__ = ["Doubt", "Failed", "Finish", "Reloadable", "Toolbox", "ToolboxProblem", "notes_of", "problems_of"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -32,13 +32,23 @@ class Doubt(msgspec.Struct, frozen=True):
     text: str
 
 
+class ToolboxProblem(msgspec.Struct, frozen=True):
+    """Something of a toolbox that could not be loaded: the file or setting, and why. The rest of it works."""
+
+    place: str
+    reason: str
+
+
 class Toolbox(Protocol):
     """A named set of tools. The kernel opens it once, shares it as `sharing` says, and closes it with its scope."""
 
-    kind: ClassVar[Name]
     name: Name
     sharing: ToolboxSharing
     size: int
+
+    @property
+    def kind(self) -> Name:
+        """A word for what it is: script, python, sqlite and so on. Most have it as a class variable."""
 
     async def open(self) -> None:
         """Gets what it needs. Raises ConfigurationError naming the file or the setting."""
@@ -54,3 +64,40 @@ class Toolbox(Protocol):
         """What became of the call with this key before a crash; None when the tool cannot tell."""
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Reloadable(Protocol):
+    """A toolbox whose tools come from files that may change while it is open."""
+
+    def changed(self) -> bool:
+        """Whether a file is another one than when it was last read. Only stats files: microseconds for each."""
+
+    async def reload(self) -> None:
+        """Reads again what changed; `tools()` then tells the new set. Calls that run go on with what they began with.
+        What is broken now stands in the problems, and takes no other tool with it."""
+
+
+def problems_of(toolbox: Toolbox) -> Sequence[ToolboxProblem]:
+    """What of a toolbox could not be loaded; empty for a kind that loads as a whole or not at all."""
+    problems: Sequence[ToolboxProblem] = getattr(toolbox, "problems", ())
+    return problems
+
+
+def notes_of(toolbox: Toolbox) -> Sequence[ToolboxProblem]:
+    """What works, but was not said as it should be, or is open to others: for whoever looks after the toolbox."""
+    notes: Sequence[ToolboxProblem] = getattr(toolbox, "notes", ())
+    return notes
+
+
+def content_of(toolbox: Toolbox) -> str:
+    """The digest of the files that a toolbox is made of, so that an edit which no description tells is another version;
+    empty for a kind that tells none."""
+    content: str = getattr(toolbox, "content", "")
+    return content
+
+
+def unavailable_of(toolbox: Toolbox) -> str:
+    """Why a toolbox is in state error and has no tools; empty when it is not."""
+    unavailable: str = getattr(toolbox, "unavailable", "")
+    return unavailable

@@ -45,16 +45,33 @@ class Output:
         Nothing is kept afterwards: the bytes and the text of a large output are in memory together only while one is
         made of the other.
         """
-        gap = len(self._head)
-        for part in self._tail():
-            self._head += part
-        if self.total > len(self._head):
-            self._mark_gap(gap)
+        taken = self.take()
+        return taken if isinstance(taken, str) else bytes_text(taken[:_BASE64_BYTES_MAX], self.total)
+
+    def take(self) -> str | bytes:
+        """The text as of `take_text`, or when it is no UTF-8 all bytes, else the first of them."""
+        gap = self._join()
+        whole = self.total == len(self._head)
+        if not whole:
+            gap = self._mark_gap(gap)
         kept, self._head, self._ring = self._head, bytearray(), bytearray()
         try:
             return kept.decode()
         except UnicodeDecodeError:
-            return bytes_text(kept[:_BASE64_BYTES_MAX], self.total)
+            return bytes(kept if whole else kept[:gap])
+
+    def take_bytes(self) -> bytes:
+        """All bytes, or the first of them when not all are kept. Nothing is kept afterwards."""
+        gap = self._join()
+        kept, self._head, self._ring = self._head, bytearray(), bytearray()
+        return bytes(kept if self.total == len(kept) else kept[:gap])
+
+    def _join(self) -> int:
+        """Puts the tail after the head; gives where they meet."""
+        gap = len(self._head)
+        for part in self._tail():
+            self._head += part
+        return gap
 
     def _turn(self, data: bytes | memoryview) -> None:
         if not self._ring:
@@ -71,14 +88,15 @@ class Output:
             return ring[:0], ring[: self.total - len(self._head)]
         return ring[self._at :], ring[: self._at]
 
-    def _mark_gap(self, gap: int) -> None:
-        """Puts a line into the gap, in place of the pieces of characters at its two sides."""
+    def _mark_gap(self, gap: int) -> int:
+        """Puts a line into the gap, in place of the pieces of characters at its two sides; gives where it begins."""
         start = gap - _piece_bytes(self._head[max(0, gap - 4) : gap])
         end = gap
         while end < min(gap + 3, len(self._head)) and 0x80 <= self._head[end] < 0xC0:
             end += 1
         left_out = self.total - len(self._head) + end - start
         self._head[start:end] = f"\n[... {left_out:,} of {self.total:,} bytes left out here ...]\n".encode()
+        return start
 
 
 def _piece_bytes(data: bytearray) -> int:

@@ -13,8 +13,8 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
 
 import anyio
 import msgspec
@@ -40,7 +40,8 @@ class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     memory_bytes bounds what its output takes, however much is printed: half of it for what is kept of stdout, the rest
     for making that a text. error_bytes are kept of stderr. The process of a cancelled run has grace_s between SIGTERM
-    and SIGKILL; what is left when it has ended has leftover_s only. SIGKILL is given kill_s to work.
+    and SIGKILL; what is left when it has ended has leftover_s only. SIGKILL is given kill_s to work. progress_s stands
+    between two lines that are told while it runs.
     """
 
     memory_bytes: int = 16 * 1024 * 1024
@@ -49,6 +50,7 @@ class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 2.0
     leftover_s: float = 0.1
     kill_s: float = 5.0
+    progress_s: float = 0.5
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,13 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     stdin: bytes | None = None
 
 
+class Listener(Protocol):
+    """Hears what a process prints while it runs; see `script_progress`."""
+
+    def pipe(self) -> Callable[[memoryview], None]:
+        """What is called with each chunk of one of its pipes, before the chunk's memory is used again. Never raises."""
+
+
 class Ended(msgspec.Struct, frozen=True):
     """How a process ended: its exit code, or the negative number of the signal that killed it."""
 
@@ -69,12 +78,12 @@ class Ended(msgspec.Struct, frozen=True):
     err: Output
 
 
-async def run_process(command: Command, limits: ProcessLimits) -> Ended:
+async def run_process(command: Command, limits: ProcessLimits, listener: Listener | None = None) -> Ended:
     """Runs a command. Raises OSError when it cannot be started, ValueError when an argument holds a NUL.
 
     A cancellation goes on once every process is gone; `partial_of` it gives what had been printed.
     """
-    run = _Run(command, limits)
+    run = _Run(command, limits, listener)
     try:
         await run.until_drained()
         if run.left_behind() or run.dead_orphans():
@@ -106,7 +115,7 @@ async def _insist(work: Coroutine[Any, Any, None]) -> None:
 class _Run:
     """One process with its pipes. `close` gives everything back, in every case."""
 
-    def __init__(self, command: Command, limits: ProcessLimits) -> None:
+    def __init__(self, command: Command, limits: ProcessLimits, listener: Listener | None) -> None:
         self.out, self.err = Output(limits.memory_bytes // 2), Output(limits.error_bytes)
         self._mark, self._limits = command.mark, limits
         self._seen: set[Process] = set()
@@ -114,7 +123,10 @@ class _Run:
         self._process = _spawn(command)
         leaders.add(self._process.pid)
         self._exit = _Exit(self._process)
-        self._pipes = [_Reader(self._process.stdout, self.out), _Reader(self._process.stderr, self.err)]
+        pipes = ((self._process.stdout, self.out), (self._process.stderr, self.err))
+        self._pipes = [
+            _Reader(pipe, output, listener.pipe() if listener is not None else None) for pipe, output in pipes
+        ]
         self._stdin = _Writer(self._process.stdin, command.stdin or b"")
 
     async def until_drained(self) -> None:
@@ -234,11 +246,11 @@ class _Exit:
 
 
 class _Reader:
-    """Moves what comes out of a pipe into an Output."""
+    """Moves what comes out of a pipe into an Output, and lets it be heard."""
 
-    def __init__(self, pipe: Any, output: Output) -> None:
+    def __init__(self, pipe: Any, output: Output, heard: Callable[[memoryview], None] | None) -> None:
         self._loop = asyncio.get_running_loop()
-        self._pipe, self._output = pipe, output
+        self._pipe, self._output, self._heard = pipe, output, heard
         self._buffer = bytearray(CHUNK_BYTES)
         self.ended: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(pipe.fileno(), False)
@@ -256,10 +268,13 @@ class _Reader:
             size = os.readv(self._pipe.fileno(), [self._buffer])
         except BlockingIOError:
             return
-        if size:
-            self._output.add(memoryview(self._buffer)[:size])
-        else:
+        if not size:
             self.close()
+            return
+        chunk = memoryview(self._buffer)[:size]
+        self._output.add(chunk)
+        if self._heard is not None:
+            self._heard(chunk)
 
 
 class _Writer:

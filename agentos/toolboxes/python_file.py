@@ -2,10 +2,15 @@
 
 A file is executed under a private module name. Its functions marked with @tool are the tools; its functions `open` and
 `close`, sync or async and not marked, run when the toolbox is opened and closed.
+
+`reload` executes edited files anew, under new names, all files of the toolbox together: first the new `open`, then the new
+tools take the place of the old ones, and the old `close` runs when the last call that began with them has ended. Files
+that fail to load or to open leave all as it was, and stand in the problems.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import inspect
 import itertools
@@ -13,14 +18,20 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import CodeType, ModuleType
+from typing import Any, ClassVar
 
-from agentos.components import EffectClass, ToolboxSharing
+from agentos.components import EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
+from agentos.ids import Name
+from agentos.ports import CallContext
+from agentos.settings import Settings
+from agentos.toolboxes.base import Doubt, ToolboxProblem
 from agentos.toolboxes.python import Lifecycle, PythonToolbox, options_of, run_step
-from agentos.toolboxes.threads import ToolThreads
+from agentos.toolboxes.script_files import Stamp, content_digest, stamp_of
+from agentos.toolboxes.threads import Abandoned, ToolThreads
 
 _numbers = itertools.count(1)
 
@@ -33,32 +44,157 @@ def load_python_toolbox(
     size: int = 0,
     threads: ToolThreads | None = None,
     effects: Mapping[str, EffectClass] | None = None,
-) -> PythonToolbox:
+) -> PythonFileToolbox:
     """A toolbox of all marked functions of one or more files, named after the first one unless name is given.
 
     The files are executed here, each once. Raises ConfigurationError naming file and line.
     """
     paths = [path] if isinstance(path, Path) else list(path)
-    files = _Files()
-    try:
-        for file in paths:
-            files.load(file)
-        functions = files.functions()
-        if not functions:
-            raise ConfigurationError(f"{', '.join(map(str, paths))}: no function is marked with @tool")
+    return PythonFileToolbox(
+        paths, name=name or paths[0].stem, sharing=sharing, size=size, threads=threads, effects=effects
+    )
+
+
+class PythonFileToolbox:
+    """Delegates to a PythonToolbox of what the files said when they were last read. See `load_python_toolbox`."""
+
+    kind: ClassVar[Name] = Name("python")
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        name: str,
+        sharing: ToolboxSharing,
+        size: int,
+        threads: ToolThreads | None,
+        effects: Mapping[str, EffectClass] | None,
+    ) -> None:
+        self.name, self.sharing, self.size = Name(name), sharing, size
+        self.problems: tuple[ToolboxProblem, ...] = ()
+        self._paths, self._effects = [path.absolute() for path in paths], dict(effects or {})
+        self._own_threads = threads is None
+        self._threads = threads or ToolThreads(Settings().sync_threads_max)
+        self._stamps = self._look()
+        self._now = self._load(paths)
+        self._retired: list[_Loaded] = []
+
+    @property
+    def abandoned(self) -> tuple[Abandoned, ...]:
+        """Sync tools that still run though their calls were cancelled."""
+        return self._threads.abandoned
+
+    @property
+    def content(self) -> str:
+        """The digest of the files that were executed, which changes with what the tools do."""
+        return self._now.content
+
+    async def open(self) -> None:
+        try:
+            await self._now.toolbox.open()
+        except BaseException:
+            self._now.files.forget()
+            raise
+
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._now.toolbox.tools()
+
+    async def call(self, tool: Name, arguments: dict[str, Any], context: CallContext) -> object:
+        loaded = self._now
+        loaded.calls += 1
+        try:
+            return await loaded.toolbox.call(tool, arguments, context)
+        finally:
+            loaded.calls -= 1
+            if loaded in self._retired:
+                await self._close_idle()
+
+    async def probe(self, tool: Name, arguments: dict[str, Any], key: str) -> Doubt | None:
+        return await self._now.toolbox.probe(tool, arguments, key)
+
+    def changed(self) -> bool:
+        return self._look() != self._stamps
+
+    async def reload(self) -> None:
+        """Takes what the files say now, if they can be loaded and opened."""
+        self._stamps = self._look()
+        try:
+            new = self._load(self._paths)
+        except ConfigurationError as error:
+            self.problems = (ToolboxProblem(self._place, f"the tools stay as they were: {error}"),)
+            return
+        try:
+            await new.toolbox.open()
+        except BaseException as error:
+            new.files.forget()
+            if not isinstance(error, Exception):
+                raise
+            reason = f"the tools stay as they were: open() failed: {type(error).__name__}: {error}"
+            self.problems = (ToolboxProblem(self._place, reason),)
+            return
+        self._retired.append(self._now)
+        self._now, self.problems = new, ()
+        await self._close_idle()
+
+    async def close(self) -> None:
+        async with AsyncExitStack() as stack:
+            if self._own_threads:
+                stack.push_async_callback(self._threads.close)
+            for loaded in (self._now, *self._retired):
+                stack.push_async_callback(loaded.toolbox.close)
+            self._retired.clear()
+
+    @property
+    def _place(self) -> str:
+        return ", ".join(map(str, self._paths))
+
+    def _look(self) -> list[Stamp | None]:
+        return [stamp_of(path) for path in self._paths]
+
+    def _load(self, paths: Sequence[Path]) -> _Loaded:
+        """Executes the files. Raises ConfigurationError."""
+        files = _Files()
+        try:
+            for file in paths:
+                files.load(file)
+            functions = files.functions()
+            if not functions:
+                raise ConfigurationError(f"{', '.join(map(str, paths))}: no function is marked with @tool")
+            content = hashlib.sha256(" ".join(map(content_digest, self._paths)).encode()).hexdigest()
+            return _Loaded(files, self._toolbox(files, functions), content)
+        except ConfigurationError:
+            files.forget()
+            raise
+
+    def _toolbox(self, files: _Files, functions: Sequence[Callable[..., Any]]) -> PythonToolbox:
         return PythonToolbox(
-            name or paths[0].stem,
+            self.name,
             functions,
-            sharing,
-            size,
+            self.sharing,
+            self.size,
             opened=files.open,
             closed=files.close,
-            threads=threads,
-            effects=effects,
+            threads=self._threads,
+            effects=self._effects,
         )
-    except ConfigurationError:
-        files.forget()
-        raise
+
+    async def _close_idle(self) -> None:
+        """Closes what was replaced and serves no call any more. A close that fails is told, and nobody's failure."""
+        for loaded in [loaded for loaded in self._retired if not loaded.calls]:
+            self._retired.remove(loaded)
+            try:
+                await loaded.toolbox.close()
+            except Exception as error:
+                reason = f"close() of the replaced tools failed: {type(error).__name__}: {error}"
+                self.problems = (*self.problems, ToolboxProblem(self._place, reason))
+
+
+class _Loaded:
+    """What the files said at one time, and how many calls run with it."""
+
+    def __init__(self, files: _Files, toolbox: PythonToolbox, content: str) -> None:
+        self.files, self.toolbox, self.content = files, toolbox, content
+        self.calls = 0
 
 
 class _Files:
@@ -72,7 +208,7 @@ class _Files:
         """Runs a file as a module. It stands in sys.modules, where dataclasses and pydantic look for it."""
         file = path.absolute()
         name = f"_agentos_tools_{next(_numbers)}"
-        spec = importlib.util.spec_from_file_location(name, file)
+        spec = importlib.util.spec_from_file_location(name, file, loader=_Source(name, str(file)))
         if spec is None or spec.loader is None or not file.is_file():
             raise ConfigurationError(f"{path}: no such Python file")
         module = importlib.util.module_from_spec(spec)
@@ -104,6 +240,14 @@ class _Files:
     def forget(self) -> None:
         for module in self._modules:
             sys.modules.pop(module.__name__, None)
+
+
+class _Source(SourceFileLoader):
+    """Always compiles: compiled files are told apart by size and whole seconds, which a quick edit may leave the same."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 def _line(error: BaseException, file: Path) -> int:

@@ -6,6 +6,7 @@
     datetime, date, time         ISO 8601; a zone as its offset from UTC, none when it has none
     timedelta                    its seconds, as a number  Decimal             its digits: 1.10
     bytes                        base64 and the size       Enum                its value
+    Media                        its type and size; base64 too while that is short
     Path, UUID                   their text                namedtuple          an object
     dataclass, msgspec Struct, pydantic model              an object of its fields
 
@@ -34,6 +35,7 @@ from agentos.errors import ToolError
 
 NO_RESULT = "(no result)"
 DEPTH_MAX = 100
+MEDIA_SHOWN_BYTES = 1_024
 INTEGER_BITS_MAX = 14_000
 """About 4,200 digits, just under what Python itself agrees to write out."""
 
@@ -43,6 +45,22 @@ class Rendered(NamedTuple):
 
     text: str
     whole: str | None = None
+
+
+class Media(msgspec.Struct, frozen=True):
+    """Bytes that are no text, of a media type. total is their true number when data is only the first of them.
+
+    A model that reads text gets one line about them, with the bytes in base64 when they are at most MEDIA_SHOWN_BYTES;
+    else the call keeps them beside that line, as a `data:` URL.
+    """
+
+    media_type: str
+    data: bytes
+    total: int
+
+    @property
+    def url(self) -> str:
+        return f"data:{self.media_type};base64,{base64.b64encode(self.data).decode()}"
 
 
 class ResultRefused(ToolError):
@@ -56,6 +74,8 @@ class ResultRefused(ToolError):
 def render(value: object, limit_chars: int) -> Rendered:
     """The text of a result, at most limit_chars long. Raises ResultRefused naming the type that has no text."""
     text = value if type(value) is str else text_of(value)
+    if isinstance(value, Media) and value.total > MEDIA_SHOWN_BYTES:
+        return Rendered(cut(text, limit_chars), value.url)
     if len(text) <= limit_chars:
         return Rendered(text)
     return Rendered(cut(text, limit_chars), text)
@@ -71,6 +91,8 @@ def text_of(value: object) -> str:
 
 def cut(text: str, limit_chars: int) -> str:
     """Three quarters of the room for the head, a line that says how much is left out of how much, then the tail."""
+    if len(text) <= limit_chars:
+        return text
     room = limit_chars - len(_marker(len(text), len(text)))
     if room < 2:
         return text[:limit_chars]
@@ -82,6 +104,14 @@ def bytes_text(data: bytes | bytearray | memoryview, total: int | None = None) -
     """Bytes for a reader of text; total is their true number when data is only the first of them."""
     size = f"{len(data):,} bytes" if total is None or total == len(data) else f"first {len(data):,} of {total:,} bytes"
     return f"({size}, base64) {base64.b64encode(data).decode()}"
+
+
+def media_text(media: Media) -> str:
+    """One line about bytes of a media type."""
+    if media.total <= MEDIA_SHOWN_BYTES:
+        return f"{media.media_type} {bytes_text(media.data, media.total)}"
+    kept = "they are" if len(media.data) == media.total else f"the first {len(media.data):,} are"
+    return f"({media.media_type}, {media.total:,} bytes that are no text: {kept} kept with the call, not shown here)"
 
 
 def attach_partial(error: BaseException, text: str) -> None:
@@ -205,4 +235,5 @@ _SCALARS: dict[type, Callable[[Any], Any]] = {
     memoryview: bytes_text,
     PurePath: str,
     UUID: str,
+    Media: media_text,
 }

@@ -1,4 +1,4 @@
-"""What a script says of itself, and how a call's arguments reach it.
+"""What a script says of itself, and how a call's arguments reach it. See `script_reading` for how it is read.
 
 `EXE describe` prints one JSON object:
 
@@ -8,8 +8,11 @@
         arity             single (required) or optional
         mode              positional, dashdashspace, dashdashequal, stdin or env
     empty-result          optional: {tag: DoNothing} or {tag: AddMessage, contents: text}
-    output-media-type     optional
+    output-media-type     optional: the output is text unless this says otherwise (image/png)
     effect, access        optional: once, idempotent or pure; read or write
+    progress              optional: true to keep the last line that it printed, again and again, as progress of the call
+    portal                optional: true to let it call other tools of its agent (see `script_portal`)
+    protocol              optional: the version of all this, 1
 
 `EXE run ARGS` follows the order of args: positional gives the value; dashdashspace --name and the value; dashdashequal
 --name=value; stdin arguments are joined, each followed by a newline; env sets a variable of that name. An optional
@@ -26,7 +29,9 @@ from typing import Any
 import msgspec
 
 from agentos.components import Access, EffectClass
-from agentos.ids import is_name
+
+PROTOCOL = 1
+"""The version of describe and run that this program speaks."""
 
 
 class Arity(Enum):
@@ -59,7 +64,7 @@ class EmptyResult(msgspec.Struct, frozen=True):
 
 
 class ScriptForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A script's description of itself. Other keys are ignored."""
+    """A script's description of itself, whole and checked."""
 
     slug: str
     description: str
@@ -68,6 +73,9 @@ class ScriptForm(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str | None = msgspec.field(name="output-media-type", default=None)
     effect: EffectClass = EffectClass.ONCE
     access: Access = Access.WRITE
+    progress: bool = False
+    portal: bool = False
+    protocol: int = PROTOCOL
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -76,25 +84,6 @@ class Invocation(msgspec.Struct, frozen=True):
     argv: list[str]
     stdin: str | None
     environment: dict[str, str]
-
-
-def form_of(printed: bytes) -> ScriptForm:
-    """Reads what `describe` printed. Raises ValueError saying what is wrong with it."""
-    try:
-        form = msgspec.json.decode(printed, type=ScriptForm)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"describe did not print a description: {error}") from error
-    if not is_name(form.slug):
-        raise ValueError(f"slug {form.slug[:80]!r} is no name (letters, digits and _.:/@+-)")
-    names = [argument.name for argument in form.args]
-    for argument in form.args:
-        if not argument.name or names.count(argument.name) > 1:
-            raise ValueError(f"argument {argument.name!r} has no name of its own")
-        if "=" in argument.name and argument.mode is Mode.ENV:
-            raise ValueError(f"argument {argument.name!r} cannot name an environment variable")
-    if form.empty_result is not None and form.empty_result.tag not in ("DoNothing", "AddMessage"):
-        raise ValueError(f"empty-result has the tag {form.empty_result.tag!r}, not DoNothing or AddMessage")
-    return form
 
 
 def schema_of(form: ScriptForm) -> dict[str, Any]:
@@ -111,7 +100,12 @@ def schema_of(form: ScriptForm) -> dict[str, Any]:
 
 
 def invocation_of(form: ScriptForm, values: Mapping[str, Any]) -> Invocation:
-    """How these values reach the script. Raises ValueError naming a value that no process can be given."""
+    """How these values reach the script.
+
+    Errors: ValueError naming a value that no process can be given, or an argument that is unknown or missing: the gate
+    judged the call by what the script said of itself when the turn began, and it may have been edited since.
+    """
+    _check_names(form, values)
     argv: list[str] = []
     lines: list[str] = []
     environment: dict[str, str] = {}
@@ -144,6 +138,16 @@ def _property(argument: Argument) -> dict[str, Any]:
         "type": types if argument.arity is Arity.SINGLE else [*types, "null"],
         "description": f"{argument.description}{kind}",
     }
+
+
+def _check_names(form: ScriptForm, values: Mapping[str, Any]) -> None:
+    known = {argument.name for argument in form.args}
+    needed = {argument.name for argument in form.args if argument.arity is Arity.SINGLE}
+    unknown = sorted(values.keys() - known)
+    missing = sorted(name for name in needed if values.get(name) is None)
+    if unknown or missing:
+        wrong = [*(f"{name} is no argument" for name in unknown), *(f"{name} is missing" for name in missing)]
+        raise ValueError(f"{'; '.join(wrong)}; {form.slug} takes {', '.join(sorted(known)) or 'no arguments'}")
 
 
 def _text(argument: Argument, value: Any) -> str:

@@ -12,13 +12,14 @@ import pytest
 
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
+from agentos.ports import InnerResult
 
 
 class CallOf:
     """The context of one attempt of one call."""
 
     def __init__(self, key: str = "call_of_a_test_7", timeout_s: float = 30.0) -> None:
-        self.call = CallId(key)
+        self.call_id = CallId(key)
         self.turn = TurnId("turn_of_a_test_3")
         self.conversation = ConversationId("conversation_of_a_test")
         self.agent = Name("tester")
@@ -26,6 +27,12 @@ class CallOf:
         self.key = key
         self.timeout_s = timeout_s
         self.lineage = Lineage()
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        raise AssertionError("no inner call is expected")
+
+    def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        raise AssertionError("no inner call is expected")
 
     def progress(self, data: Any) -> None:
         raise AssertionError("no progress is expected")

@@ -16,7 +16,7 @@ import pytest
 from agentos.ids import Name
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.process import ProcessLimits
-from agentos.toolboxes.results import partial_of
+from agentos.toolboxes.results import partial_of, render
 from agentos.toolboxes.script import ScriptToolbox
 
 Write = Callable[..., Path]
@@ -270,10 +270,10 @@ async def test_f27_output_only_on_stderr_is_an_empty_result(script: Write, tmp_p
 @pytest.mark.parametrize(
     ("printf", "expected"),
     [
-        (r"a\377b", "(3 bytes, base64) Yf9i"),
+        (r"a\377b", "application/octet-stream (3 bytes, base64) Yf9i"),
         (r"a\000b", "a\0b"),
         (r"\033[31mred\033[0m", "\x1b[31mred\x1b[0m"),
-        (r"\355\240\200", "(3 bytes, base64) 7aCA"),
+        (r"\355\240\200", "application/octet-stream (3 bytes, base64) 7aCA"),
         (r"\357\273\277bom\r\n", "\ufeffbom\r\n"),
     ],
     ids=["invalid UTF-8", "NUL", "ANSI", "surrogate", "BOM and CRLF"],
@@ -283,7 +283,7 @@ async def test_f28_bytes_of_every_kind_have_a_text(
 ) -> None:
     script("bad", f"printf '{printf}'")
 
-    assert await run(tmp_path, context) == expected
+    assert render(await run(tmp_path, context), 1_000).text == expected
 
 
 def vanish(path: Path) -> None:

@@ -51,3 +51,32 @@ def test_the_end_says_when_it_is_not_all(data: bytes, limit: int, end: str) -> N
     output.add(data)
 
     assert output.end(limit) == end
+
+
+@given(chunks=st.lists(st.binary(max_size=40)), limit=st.integers(min_value=8, max_value=64))
+def test_bytes_are_all_or_the_first_of_them(chunks: list[bytes], limit: int) -> None:
+    whole, output = b"".join(chunks), Output(limit)
+    for chunk in chunks:
+        output.add(chunk)
+
+    taken = output.take_bytes()
+
+    assert taken == (whole if len(whole) <= limit else whole[: limit - limit // 4])
+
+
+@given(data=st.binary(min_size=1, max_size=200))
+def test_what_is_no_utf_8_is_taken_as_bytes(data: bytes) -> None:
+    output = Output(1_000)
+    output.add(data)
+
+    taken = output.take()
+
+    assert taken == data if isinstance(taken, bytes) else taken.encode() == data
+    assert isinstance(taken, bytes) == (data.decode(errors="ignore").encode() != data)
+
+
+def test_of_a_long_output_that_is_no_utf_8_the_first_bytes_are_taken() -> None:
+    output = Output(16)
+    output.add(b"a\xffb" * 100)
+
+    assert output.take() == b"a\xffb" * 4

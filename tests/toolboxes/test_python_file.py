@@ -146,9 +146,11 @@ async def test_a_failing_open_closes_what_was_opened(tmp_path: Path) -> None:
     mark = tmp_path / "closed"
     good = f"from agentos import tool\ndef open(): ...\ndef close():\n    import pathlib\n    pathlib.Path({str(mark)!r}).touch()\n@tool\ndef f(): ...\n"  # noqa: E501
     bad = "def open():\n    raise OSError('no disk')\n"
+    before = set(sys.modules)
     toolbox = load_python_toolbox([written(tmp_path, good, "a.py"), written(tmp_path, bad, "b.py")])
 
     with pytest.raises(OSError, match="no disk"):
         await toolbox.open()
 
     assert mark.exists()
+    assert not any(name.startswith("_agentos_tools_") for name in set(sys.modules) - before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import enum
 import uuid
 from collections import OrderedDict, deque, namedtuple
@@ -17,7 +18,7 @@ import pydantic
 import pytest
 
 from agentos.codec import decode_text, encode_body
-from agentos.toolboxes.results import ResultRefused, attach_partial, partial_of, render
+from agentos.toolboxes.results import Media, ResultRefused, attach_partial, media_text, partial_of, render, text_of
 
 
 class Colour(enum.Enum):
@@ -190,3 +191,29 @@ def test_a_partial_output_is_found_behind_the_timeout_that_replaced_the_cancella
 
     assert partial_of(cancelled) == "so far"
     assert partial_of(ValueError()) == ""
+
+
+def test_bytes_of_a_media_type_are_shown_while_they_are_few() -> None:
+    picture = Media("image/png", b"\x89PNG", 4)
+
+    assert render(picture, 1_000) == ("image/png (4 bytes, base64) iVBORw==", None)
+    assert text_of({"picture": picture}) == '{"picture": "image/png (4 bytes, base64) iVBORw=="}'
+
+
+def test_many_bytes_of_a_media_type_are_kept_beside_one_line_about_them() -> None:
+    data = bytes(range(256)) * 40
+
+    shown = render(Media("image/png", data, len(data)), 1_000)
+
+    assert shown.text == "(image/png, 10,240 bytes that are no text: they are kept with the call, not shown here)"
+    assert shown.whole is not None
+    head, _, encoded = shown.whole.partition(",")
+    assert head == "data:image/png;base64"
+    assert base64.b64decode(encoded) == data
+
+
+def test_a_line_about_bytes_keeps_to_the_limit() -> None:
+    shown = render(Media("image/png", bytes(1_000), 1_000), 200)
+
+    assert len(shown.text) <= 200
+    assert shown.whole == media_text(Media("image/png", bytes(1_000), 1_000))

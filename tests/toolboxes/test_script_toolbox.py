@@ -12,7 +12,9 @@ import pytest
 from agentos.components import Access, EffectClass, ToolboxSharing
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
-from agentos.toolboxes.base import Failed
+from agentos.toolboxes.base import Failed, ToolboxProblem, problems_of
+from agentos.toolboxes.process import ProcessLimits
+from agentos.toolboxes.results import Media, render
 from agentos.toolboxes.script import DescribeLimits, ScriptToolbox
 
 Write = Callable[..., Path]
@@ -161,15 +163,48 @@ async def test_an_empty_output_becomes_what_the_script_declared(
     assert await toolbox.call(Name("quiet"), {}, context) == expected
 
 
-async def test_an_output_of_another_media_type_is_named_and_encoded(
-    script: Write, tmp_path: Path, context: Any
+@pytest.mark.parametrize("media_type", ["text/csv; charset=utf-8", "application/json", "application/ld+json"])
+async def test_an_output_of_a_media_type_that_is_text_is_text(
+    script: Write, tmp_path: Path, context: Any, media_type: str
 ) -> None:
-    script("picture", "printf '\\211PNG'", **{"output-media-type": "image/png"})
-    script("table", "echo '{}'", **{"output-media-type": "application/json"})
+    script("table", "echo '{}'", **{"output-media-type": media_type})
     toolbox = await opened(tmp_path)
 
-    assert await toolbox.call(Name("picture"), {}, context) == "image/png (4 bytes, base64) iVBORw=="
     assert await toolbox.call(Name("table"), {}, context) == "{}\n"
+
+
+async def test_an_output_of_another_media_type_stays_bytes(script: Write, tmp_path: Path, context: Any) -> None:
+    script("picture", "printf '\\211PNG'", **{"output-media-type": "Image/PNG"})
+    toolbox = await opened(tmp_path)
+
+    picture = await toolbox.call(Name("picture"), {}, context)
+
+    assert picture == Media("image/png", b"\x89PNG", 4)
+    assert render(picture, 1_000).text == "image/png (4 bytes, base64) iVBORw=="
+
+
+async def test_of_a_picture_that_is_too_large_the_first_bytes_are_kept(
+    script: Write, tmp_path: Path, context: Any
+) -> None:
+    script("picture", "head -c 100000 /dev/zero; printf end", **{"output-media-type": "image/png"})
+    toolbox = await opened(tmp_path, limits=ProcessLimits(memory_bytes=80_000))
+
+    picture = await toolbox.call(Name("picture"), {}, context)
+
+    assert picture == Media("image/png", bytes(30_000), 100_003)
+    assert "the first 30,000 are kept with the call" in render(picture, 1_000).text
+
+
+@pytest.mark.parametrize(
+    ("more", "media_type"), [({}, "application/octet-stream"), ({"output-media-type": "text/plain"}, "text/plain")]
+)
+async def test_a_text_that_is_no_utf_8_stays_bytes(
+    script: Write, tmp_path: Path, context: Any, more: dict[str, str], media_type: str
+) -> None:
+    script("latin", "printf 'caf\\351'", **more)
+    toolbox = await opened(tmp_path)
+
+    assert await toolbox.call(Name("latin"), {}, context) == Media(media_type, b"caf\xe9", 4)
 
 
 async def test_a_failing_script_says_path_code_and_what_it_printed(script: Write, tmp_path: Path, context: Any) -> None:
@@ -211,9 +246,7 @@ async def test_single_files_are_tools_too(script: Write, tmp_path: Path) -> None
     await toolbox.open()
 
     assert [spec.name for spec in toolbox.tools()] == ["bash_tool"]
-    assert [(problem.path, problem.reason) for problem in toolbox.problems] == [
-        (path.parent.parent / "gone", "No such file or directory")
-    ]
+    assert toolbox.problems == (ToolboxProblem(str(path.parent.parent / "gone"), "No such file or directory"),)
 
 
 async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_path: Path) -> None:
@@ -225,7 +258,7 @@ async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_p
         "failing": "echo no >&2; exit 1",
         "slow": "sleep 60",
         "nameless": """echo '{"slug": "two words", "description": "", "args": []}'""",
-        "incomplete": """echo '{"slug": "x", "description": "", "args": [{"name": "a"}]}'""",
+        "incomplete": """echo '{"slug": "x", "description": "", "args": [{"description": "a"}]}'""",
         "twin": """echo '{"slug": "good", "description": "", "args": []}'""",
         "odd": """echo '{"slug": "o", "description": "", "args": [], "effect": "maybe"}'""",
     }
@@ -237,28 +270,58 @@ async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_p
     toolbox = await opened(tmp_path, describe_limits=DescribeLimits(wait_s=1.0))
 
     assert [spec.name for spec in toolbox.tools()] == ["good"]
-    reasons = {problem.path.name: problem.reason for problem in toolbox.problems}
+    reasons = {Path(problem.place).name: problem.reason for problem in toolbox.problems}
     assert reasons.keys() == bad.keys()
     assert "describe did not print a description" in reasons["garbage"]
     assert reasons["huge"] == "describe printed 300,000 bytes, over 262,144"
     assert reasons["failing"] == "describe ended with exit code 1: no"
     assert reasons["slow"] == "describe did not end within 1 s"
     assert "slug 'two words' is no name" in reasons["nameless"]
-    assert "description" in reasons["incomplete"]
+    assert reasons["incomplete"] == "argument 1: the key 'name' is missing or blank"
     assert reasons["twin"] == f"slug 'good' is already that of {tmp_path / 'scripts' / 'good'}"
     assert "maybe" in reasons["odd"]
 
 
-async def test_a_missing_directory_is_an_error_that_names_it(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"toolbox box: directory .*scripts cannot be read: No such file"):
-        await opened(tmp_path)
+async def test_a_missing_directory_is_a_problem_and_takes_no_other_with_it(script: Write, tmp_path: Path) -> None:
+    script("tool", "true")
+    toolbox = ScriptToolbox("box", directories=[Path("gone"), Path("scripts")], cwd=tmp_path)
+    await toolbox.open()
+
+    assert [spec.name for spec in toolbox.tools()] == ["tool"]
+    assert problems_of(toolbox) == (
+        ToolboxProblem(str(tmp_path / "gone"), "cannot be read: No such file or directory"),
+    )
+
+
+async def test_a_filter_keeps_the_files_whose_name_contains_it(script: Write, tmp_path: Path) -> None:
+    script("read_notes", "true")
+    script("write_notes", "true")
+
+    toolbox = await opened(tmp_path, filter="read")
+
+    assert [spec.name for spec in toolbox.tools()] == ["read_notes"]
+
+
+async def test_arguments_that_a_script_does_not_take_any_more_are_refused(
+    script: Write, tmp_path: Path, context: Any
+) -> None:
+    script("show", PRINT_ALL, [arg("a"), arg("b", arity="optional")])
+    toolbox = await opened(tmp_path)
+
+    failed = await toolbox.call(Name("show"), {"b": 1, "old": 2}, context)
+
+    assert failed == Failed(Name("invalid"), "old is no argument; a is missing; show takes a, b")
 
 
 async def test_an_override_for_an_unknown_tool_is_an_error(script: Write, tmp_path: Path) -> None:
     script("tool", "true")
 
-    with pytest.raises(ConfigurationError, match="effects names no tool 'toll'"):
+    with pytest.raises(ConfigurationError, match="toolbox box: effects names no tool 'toll'"):
         await opened(tmp_path, effects={"toll": EffectClass.PURE})
+
+    (tmp_path / "scripts" / "tool").write_text("#!/bin/sh\nexit 1\n")
+    toolbox = await opened(tmp_path, effects={"tool": EffectClass.PURE})
+    assert [problem.place for problem in toolbox.problems] == [str(tmp_path / "scripts" / "tool"), "effects.tool"]
 
 
 async def test_what_no_process_can_be_given_is_refused_by_name(script: Write, tmp_path: Path, context: Any) -> None:

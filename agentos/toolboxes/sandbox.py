@@ -1,0 +1,250 @@
+"""Which files a toolbox may touch: rules over canonical paths, and an opening that nobody can swap a link into.
+
+A path is resolved first, links and `..` and all, and what it then names is judged. What is not allowed and what does not
+exist give the same answer. A file is opened part by part from the root, each part by the descriptor of its folder and
+without following a link, so that what is read is what was judged. The size of a file and its being a regular one are
+asked of the open descriptor. The kernel's own file systems (/proc, /sys, /dev) are closed under every rule.
+
+Not seen: a hard link inside to a file that also has a name outside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import BinaryIO, NamedTuple
+
+from agentos.errors import AgentosError, ConfigurationError
+from agentos.toolboxes.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
+
+FILE_BYTES_MAX = 50 * 1024 * 1024
+"""How large a file may be that is read, where the sandbox does not say."""
+PATH_CHARS_MAX = 4_096
+_KEYS = ["fsbPredicate", "fsbMaxFileSize", "fsbName"]
+_CLOSED = tuple(PurePath(path) for path in ("/proc", "/sys", "/dev"))
+_NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = _NO_LINKS | os.O_DIRECTORY | getattr(os, "O_PATH", 0)
+_READ = _NO_LINKS | os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+_SWAPPED = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENOENT})
+
+
+class FileRefused(AgentosError):
+    """A path that a sandbox does not let through; the text names it and why."""
+
+
+class FileKind(Enum):
+    """What stands in a folder."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+    OTHER = "other"
+
+
+class Entry(NamedTuple):
+    """One thing in a folder; size_bytes of a file alone."""
+
+    name: str
+    kind: FileKind
+    size_bytes: int | None
+
+
+class FileSandbox:
+    """The files that may be touched. Without a rule there is none."""
+
+    def __init__(
+        self, rule: Rule = never, *, base: Path, file_bytes_max: int = FILE_BYTES_MAX, name: str = "sandbox"
+    ) -> None:
+        self.file_bytes_max, self.name = file_bytes_max, name
+        self._rule, self._base = rule, Path(os.path.abspath(base))
+
+    @classmethod
+    def from_data(cls, data: object, base: Path) -> FileSandbox:
+        """From JSON data: fsbPredicate (a rule, see sandbox_rules), fsbMaxFileSize in bytes, fsbName.
+
+        Relative paths count from base, here and later. Keys that begin with `--` are comments.
+        Raises ConfigurationError with one line for each problem, naming its key.
+        """
+        problems: list[str] = []
+
+        def tell(keys: Keys, what: str) -> None:
+            problems.append(f"{_dotted(keys)}: {what}")
+
+        made = _sandbox_of(data, Path(os.path.abspath(base)), tell)
+        if problems:
+            raise ConfigurationError("\n".join(problems))
+        return made
+
+    def allows(self, path: str) -> bool:
+        """Whether an existing file or folder may be touched now."""
+        try:
+            canonical = self._canonical(path)
+        except FileRefused:
+            return False
+        return self._judge(canonical, _stat_of(canonical))
+
+    def check_new(self, path: str) -> Path:
+        """The canonical path of a file that is yet to be made; its folder has to be allowed, and so has the file.
+
+        Raises FileRefused.
+        """
+        canonical = self._canonical(path)
+        folder = canonical.parent
+        found = _stat_of(folder)
+        new = Subject(canonical, False)
+        if found is None or not self._judge(folder, found) or _closed(canonical) or not self._rule(new):
+            raise self._refusal(path)
+        return canonical
+
+    def open_for_reading(self, path: str) -> BinaryIO:
+        """A regular file, open to read; never one that would wait for somebody. Raises FileRefused."""
+        canonical = self._canonical(path)
+        if not self._judge(canonical, _stat_of(canonical)):
+            raise self._refusal(path)
+        with self._opened(canonical, path, _READ) as descriptor:
+            found = os.fstat(descriptor)
+            self._check_open(canonical, found, path)
+            return os.fdopen(os.dup(descriptor), "rb")
+
+    def listed(self, path: str, scan_max: int) -> tuple[list[Entry], bool]:
+        """What of a folder's things may be touched, sorted by name, and whether more than scan_max stand there.
+
+        Raises FileRefused.
+        """
+        canonical = self._canonical(path)
+        found = _stat_of(canonical)
+        if not self._judge(canonical, found):
+            raise self._refusal(path)
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            raise FileRefused(f"{path!r} is no folder")
+        with self._opened(canonical, path, _NO_LINKS | os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+            with os.scandir(descriptor) as entries:
+                names = [entry.name for entry, _ in zip(entries, range(scan_max + 1), strict=False)]
+            shown = (self._entry(canonical, name, descriptor) for name in sorted(names[:scan_max]))
+            return [entry for entry in shown if entry is not None], len(names) > scan_max
+
+    def _entry(self, folder: Path, name: str, descriptor: int) -> Entry | None:
+        try:
+            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+        except OSError:  # gone meanwhile
+            return None
+        if stat.S_ISLNK(found.st_mode):
+            return Entry(name, FileKind.LINK, None) if self.allows(str(folder / name)) else None
+        if not self._judge(folder / name, found):
+            return None
+        if stat.S_ISREG(found.st_mode):
+            return Entry(name, FileKind.FILE, found.st_size)
+        return Entry(name, FileKind.DIRECTORY if stat.S_ISDIR(found.st_mode) else FileKind.OTHER, None)
+
+    def _canonical(self, path: str) -> Path:
+        """Where a path leads, as far as it exists. Raises FileRefused for what is no path."""
+        if not path or "\0" in path or len(path) > PATH_CHARS_MAX:
+            why = "is empty" if not path else "holds a NUL" if "\0" in path else f"is over {PATH_CHARS_MAX} characters"
+            raise FileRefused(f"a path {why}")
+        try:
+            return Path(os.path.realpath(os.fsdecode(os.fsencode(self._base / path))))
+        except (UnicodeEncodeError, OSError) as error:
+            raise FileRefused(f"{path!r} is no path: {error}") from error
+
+    def _judge(self, canonical: PurePath, found: os.stat_result | None) -> bool:
+        """Whether the rules let through what was found at a canonical path."""
+        if found is None or stat.S_ISLNK(found.st_mode) or _closed(canonical):
+            return False
+        is_directory = stat.S_ISDIR(found.st_mode)
+        return self._rule(Subject(canonical, is_directory, 0 if is_directory else found.st_size))
+
+    def _check_open(self, canonical: Path, found: os.stat_result, path: str) -> None:
+        """Asks again of what is open now, since it may have been swapped for another. Raises FileRefused."""
+        if not stat.S_ISREG(found.st_mode):
+            raise FileRefused(f"{path!r} is no regular file")
+        if _of_the_kernel(found) or not self._judge(canonical, found):
+            raise self._refusal(path)
+        if found.st_size > self.file_bytes_max:
+            raise FileRefused(f"{path!r} has {found.st_size:,} bytes, over {self.file_bytes_max:,} (fsbMaxFileSize)")
+
+    @contextlib.contextmanager
+    def _opened(self, canonical: Path, path: str, flags: int) -> Iterator[int]:
+        """A descriptor of what stands at a canonical path, reached without following a link. Raises FileRefused."""
+        try:
+            descriptor = _descend(canonical, flags)
+        except OSError as error:
+            if error.errno in _SWAPPED:
+                raise self._refusal(path) from error
+            raise FileRefused(f"{path!r} cannot be opened: {error.strerror}") from error
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _refusal(self, path: str) -> FileRefused:
+        return FileRefused(f"{path!r}: {self.name} allows no such file or folder")
+
+
+def _descend(canonical: Path, flags: int) -> int:
+    """Opens part by part. What is not to be a folder is looked at before it is opened, so that no device is."""
+    parts = canonical.parts
+    folder = os.open(parts[0], _FOLDER)
+    try:
+        for part in parts[1:-1]:
+            folder, above = os.open(part, _FOLDER, dir_fd=folder), folder
+            os.close(above)
+        if len(parts) == 1:
+            return os.open(parts[0], flags)
+        if not flags & os.O_DIRECTORY and not stat.S_ISREG(
+            os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
+        ):
+            raise FileRefused(f"{str(canonical)!r} is no regular file")
+        return os.open(parts[-1], flags, dir_fd=folder)
+    finally:
+        os.close(folder)
+
+
+def _stat_of(canonical: Path) -> os.stat_result | None:
+    """None when nothing is there, or nothing that may be looked at. The path is resolved: a link here is a swap."""
+    try:
+        return os.lstat(canonical)
+    except OSError:
+        return None
+
+
+def _closed(canonical: PurePath) -> bool:
+    return any(canonical == closed or closed in canonical.parents for closed in _CLOSED)
+
+
+def _of_the_kernel(found: os.stat_result) -> bool:
+    """Whether a file lies in the process file system, under whatever path that is mounted."""
+    process = _stat_of(Path("/proc/self/stat"))
+    return process is not None and process.st_dev == found.st_dev
+
+
+def _sandbox_of(data: object, base: Path, tell: Tell) -> FileSandbox:
+    if not isinstance(data, Mapping):
+        tell((), "a file sandbox is an object of fsbPredicate, fsbMaxFileSize and fsbName")
+        return FileSandbox(base=base)
+    for key in data:
+        if key not in _KEYS and not str(key).startswith("--"):
+            why = "; write the sandbox itself in place of its name" if key == "ref" else near(str(key), _KEYS)
+            tell((str(key),), f"unknown key{why}")
+    size, name = data.get("fsbMaxFileSize"), data.get("fsbName")
+    if size is not None and (type(size) is not int or size < 0):
+        tell(("fsbMaxFileSize",), f"a number of bytes is needed here, not {size!r}")
+        size = None
+    if name is not None and not isinstance(name, str):
+        tell(("fsbName",), "a text is needed here")
+        name = None
+    rule: Rule = never
+    if "fsbPredicate" in data:
+        rule = rule_of(data["fsbPredicate"], base, tell, ("fsbPredicate",))
+    return FileSandbox(
+        rule, base=base, file_bytes_max=FILE_BYTES_MAX if size is None else size, name=name or "the file sandbox"
+    )
+
+
+def _dotted(keys: Keys) -> str:
+    text = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+    return text.removeprefix(".") or "file sandbox"
