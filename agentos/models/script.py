@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import GenericAlias
 from typing import Any
 
 import msgspec
@@ -81,8 +82,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     when: When | None = None
 
 
-def script_of(data: object, place: str = "script") -> Script:
-    """Reads a script. Raises ConfigurationError naming the place and the key."""
+def script_of(data: object, place: str = "script", step: type[Step] = Step) -> Script:
+    """Reads a script, each step as one of that type. Raises ConfigurationError naming the place and the key."""
     lists = data if isinstance(data, Mapping) else {ALL_AGENTS: data}
     script: dict[str, tuple[Step, ...]] = {}
     for slug, steps in lists.items():
@@ -90,13 +91,13 @@ def script_of(data: object, place: str = "script") -> Script:
         if not isinstance(steps, Sequence) or isinstance(steps, str):
             raise ConfigurationError(f"{where}: a list of steps is needed, not {type(steps).__name__}")
         try:
-            script[str(slug)] = msgspec.convert(list(steps), tuple[Step, ...])
+            script[str(slug)] = msgspec.convert(list(steps), GenericAlias(tuple, (step, ...)))
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"{where}: {error}") from error
     return script
 
 
-def load_script(path: Path) -> Script:
+def load_script(path: Path, step: type[Step] = Step) -> Script:
     """Reads a script from a YAML or JSON file. Raises ConfigurationError naming the file, and line or key."""
     try:
         text = path.read_text()
@@ -110,7 +111,7 @@ def load_script(path: Path) -> Script:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise ConfigurationError(f"{path}{line}: {getattr(error, 'problem', None) or error}") from error
-    return script_of(data, str(path))
+    return script_of(data, str(path), step)
 
 
 def step_of(script: Script, request: ModelRequest) -> tuple[int, Step | None]:
