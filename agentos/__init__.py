@@ -17,6 +17,7 @@ __all__ = [
     "Conversation",
     "DenyAll",
     "Kernel",
+    "OpenAIChat",
     "PythonToolbox",
     "RunOutcome",
     "ScriptToolbox",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from agentos.definitions import AgentSpec
     from agentos.governance.approval import AllowAll, DenyAll
     from agentos.kernel import Conversation, Kernel, RunOutcome, open
+    from agentos.models.openai_chat import OpenAIChat
     from agentos.ports import Approval, CallContext
     from agentos.toolboxes.python import PythonToolbox, tool
     from agentos.toolboxes.script import ScriptToolbox
@@ -44,6 +46,7 @@ else:
         "Conversation": "agentos.kernel",
         "DenyAll": "agentos.governance.approval",
         "Kernel": "agentos.kernel",
+        "OpenAIChat": "agentos.models.openai_chat",
         "PythonToolbox": "agentos.toolboxes.python",
         "RunOutcome": "agentos.kernel",
         "ScriptToolbox": "agentos.toolboxes.script",

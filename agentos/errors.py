@@ -4,7 +4,7 @@
       ConfigurationError          a file, a name or an argument of the person in charge is wrong
         UnknownAgent, UnknownToolbox, UnknownConversation
       StoreError                  the store cannot do what was asked
-        StoreUnavailable, StoreBusy, StoreTooNew, StoreDamaged, QueryRefused
+        StoreUnavailable, StoreBusy, StoreTooNew, StoreTooOld, StoreDamaged, QueryRefused
       KernelClosed                the kernel is closed or closing
       ConversationBusy            a bound of a conversation's intake is reached
       ConversationClosed
@@ -74,6 +74,16 @@ class StoreTooNew(StoreError):
         )
 
 
+class StoreTooOld(StoreError):
+    """It is to be read alone, which changes nothing, and has an older schema than this program reads."""
+
+    def __init__(self, url: str, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"store {url} has schema version {found}, this program reads {known}; 'agentos upgrade' brings it up to date"
+        )
+
+
 class StoreDamaged(StoreError):
     """The file is not a store of agentos or lost a part of itself."""
 
@@ -127,7 +137,7 @@ class CodecError(AgentosError):
 class ModelError(AgentosError):
     """What a model adapter could not do. The adapter names the kind, `complete` decides on a retry.
 
-    kind: rate_limit, overloaded, network, timeout, auth, invalid_request, context, cut, unavailable
+    kind: rate_limit, overloaded, network, timeout, auth, invalid_request, context, cut, quota, unavailable
     retry_after_s: what the provider asked for, in seconds, or None
     """
 

@@ -7,9 +7,25 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agentos.components import ApprovalMode, Verdict
+from agentos.components import ApprovalMode, CallStatus, Verdict
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
+
+
+class InnerResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How an inner call ended: done, denied, failed, timed_out, cancelled or unknown; kind says more.
+
+    text is its result, whole even where a model would have been shown a part of it, or why there is none.
+    """
+
+    call: CallId
+    status: CallStatus
+    text: str
+    kind: Name | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.status is CallStatus.DONE
 
 
 class CallContext(Protocol):
@@ -23,7 +39,7 @@ class CallContext(Protocol):
     timeout_s: float
 
     @property
-    def call(self) -> CallId: ...
+    def call_id(self) -> CallId: ...
     @property
     def turn(self) -> TurnId: ...
     @property
@@ -33,6 +49,19 @@ class CallContext(Protocol):
     @property
     def lineage(self) -> Lineage:
         """The chain of frames from the root conversation down to this call."""
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        """Makes an inner call of any tool that the agent's calls may use, a delegation too, and waits for its end.
+
+        It passes the same gate as a call of the model, so it may be denied, or wait for a person; it counts in the turn's
+        calls, and stands in the log below this call. The model does not see it. It ends when this call does, however that
+        ends; being cancelled here only stops the waiting.
+        Errors: ToolError when this attempt is over, has made too many calls (call_limit), or the arguments are over
+        payload_bytes_max; CodecError when they are no JSON data. What becomes of the call itself is no error.
+        """
+
+    def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        """The same for a sync tool, which runs in a thread. Raises ToolError on the event loop."""
 
     def progress(self, data: Any) -> None:
         """Keeps something of a running call in the log (JSON data)."""
@@ -81,3 +110,31 @@ class Hook(Protocol):
     name: Name
 
     async def before_call(self, call: CallId, tool: Name, arguments: dict[str, Any]) -> HookVerdict | None: ...
+
+
+class EffectSeen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something outside begins or has ended: a model request, a call of a tool, hooks, a probe. It holds no payload.
+
+    what: model, call, hook or probe; phase: started or ended. path is the chain of frames from the root conversation down.
+    name is the model or the tool. end, ms and the tokens are known at the end: end is the finish of a reply, the status of
+    a call or a verdict, and with a colon the kind of an error.
+    """
+
+    what: str
+    phase: str
+    conversation: ConversationId
+    turn: TurnId
+    path: str
+    name: str
+    attempt: int = 1
+    call: CallId | None = None
+    end: str | None = None
+    ms: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+class Observer(Protocol):
+    """Is told of every effect of a kernel, on its loop; it should be quick. One that raises is told of nothing more."""
+
+    def effect(self, seen: EffectSeen) -> None: ...

@@ -16,6 +16,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     live_conversations_max: int = 10_000
     inbox_max: int = 1_000
     inbox_poll_ms: int = 200
+    follow_files: bool = True
+    """Whether edited agent files, and tool folders that can be read again, are taken up at the next turn."""
+    reload_poll_s: float = 2.0
+    """How often they are looked at for turns that no input of this process begins: delegated and posted ones."""
     input_bytes_max: int = 4 * 1024 * 1024
     snapshot_entries: int = 256
     depth_max: int = 8

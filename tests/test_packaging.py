@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,7 +58,7 @@ EARLIER_WORDS = """
     AgentTraceListener, RUN STEP MODEL TOOL HANDOFF TEAM_TASK, Debugger
 """
 
-NOT_OURS = {"__pycache__", "build", "dist"}
+NOT_OURS = {"__pycache__", "build", "dist", "agents-exe"}
 FOREIGN = re.compile(
     r"(?:^|[\s\"'`=(])/(?:work|root|home|Users)/"  # a path of one machine
     r"|(?:pypi|pythonhosted|registry\.npmjs|deb\.debian)\.org"
@@ -73,6 +74,26 @@ def test_importing_the_package_loads_no_interface_and_no_heavy_library() -> None
 
     assert "agentos" in modules
     assert [name for name in modules if name.startswith(LATE)] == []
+
+
+def test_developers_have_what_the_test_extra_names_and_users_do_not() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extra = project["project"]["optional-dependencies"]["test"]
+
+    assert set(extra) <= set(project["dependency-groups"]["dev"])
+    for requirement in extra:
+        name = re.split(r"[<>=\[]", requirement)[0]
+        assert re.search(rf"^{name}==", (ROOT / "requirements-dev.lock").read_text(), re.MULTILINE)
+        assert not re.search(rf"^{name}==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+
+
+def test_the_chat_server_needs_nothing_that_the_package_itself_does_not_bring() -> None:
+    program = "import sys, agentos.testing.chat_server; print('\\n'.join(sys.modules))"
+
+    modules = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+
+    assert "h11" in modules
+    assert [name for name in modules if name in ("openai", "httpx", "httpx2", "pytest")] == []
 
 
 @pytest.mark.parametrize("name", agentos.__all__)

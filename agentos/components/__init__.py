@@ -2,6 +2,7 @@
 
 from agentos.components.agent import (
     AgentConfig,
+    AgentProblem,
     AgentState,
     ToolboxBinding,
     ToolboxConfig,
@@ -12,7 +13,17 @@ from agentos.components.agent import (
 from agentos.components.base import Component, Word
 from agentos.components.call import OPEN_STATUSES, CallConfig, CallState, CallStatus, EffectClass, Waiting
 from agentos.components.conversation import ConversationConfig, ConversationState, ConversationStatus, WaitingInput
-from agentos.components.tool import Access, AgentContext, ApprovalMode, ModelRef, Rule, ToolSpec, Verdict
+from agentos.components.tool import (
+    Access,
+    AgentContext,
+    ApprovalMode,
+    ModelRef,
+    Narrowing,
+    Rule,
+    ToolboxVersion,
+    ToolSpec,
+    Verdict,
+)
 from agentos.components.turn import Outcome, Phase, TurnConfig, TurnLimits, TurnState
 
 STORED: tuple[type[Component], ...] = (
@@ -22,6 +33,7 @@ STORED: tuple[type[Component], ...] = (
     CallState,
     ConversationConfig,
     ConversationState,
+    ToolboxConfig,
     TurnConfig,
     TurnState,
 )
@@ -32,6 +44,7 @@ __all__ = [
     "Access",
     "AgentConfig",
     "AgentContext",
+    "AgentProblem",
     "AgentState",
     "ApprovalMode",
     "CallConfig",
@@ -43,6 +56,7 @@ __all__ = [
     "ConversationStatus",
     "EffectClass",
     "ModelRef",
+    "Narrowing",
     "Outcome",
     "Phase",
     "Rule",
@@ -52,6 +66,7 @@ __all__ = [
     "ToolboxSharing",
     "ToolboxState",
     "ToolboxStatus",
+    "ToolboxVersion",
     "TurnConfig",
     "TurnLimits",
     "TurnState",

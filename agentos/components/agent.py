@@ -24,6 +24,13 @@ class AgentState(Component, frozen=True, omit_defaults=True, kw_only=True):
     removed: bool = False
 
 
+class AgentProblem(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """Live: why what the agent's files say now is not in force, with file, line and column; empty when it is."""
+
+    component: ClassVar[str] = "agent_problem"
+    text: str = ""
+
+
 class ToolboxSharing(Word):
     """How many calls a toolbox bears at once."""
 
@@ -36,13 +43,20 @@ class ToolboxSharing(Word):
 
 
 class ToolboxConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """An open toolbox: its name, its kind (script, python, ...) and how it is shared; size is that of a pool."""
+    """A toolbox that was opened: its name, its kind (script, python, ...) and how it is shared; size is that of a pool.
+
+    toolset is the digest of what it offers, and of what that is made of as far as it tells; revision counts toolsets,
+    from 1. closed: it was removed.
+    """
 
     component: ClassVar[str] = "toolbox_config"
     name: Name
     kind: Name
     sharing: ToolboxSharing
     size: int = 0
+    toolset: Digest = Digest("")
+    revision: int = 0
+    closed: bool = False
 
 
 class ToolboxStatus(Word):
@@ -52,11 +66,15 @@ class ToolboxStatus(Word):
 
 
 class ToolboxState(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """Whether calls can go to it; tools counts what it offers."""
+    """Live: whether calls can go to it; tools counts what it offers.
+
+    problem says why it is in state error, or what of it could not be loaded while the rest goes on.
+    """
 
     component: ClassVar[str] = "toolbox_state"
     status: ToolboxStatus
     tools: int = 0
+    problem: str = ""
 
 
 class ToolboxBinding(Component, frozen=True, omit_defaults=True, kw_only=True):

@@ -47,7 +47,11 @@ class EffectClass(Word):
 
 
 class CallConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
-    """What was asked: the turn it belongs to, its place in the model's reply, the tool, and where the arguments stand."""
+    """What was asked: the turn it belongs to, its place in the model's reply, the tool, and where the arguments stand.
+
+    parent is the seq of the call that asked for an inner call, None for a call of a reply; the ordinal of an inner call
+    counts those that the attempt of its parent asked for, from 1.
+    """
 
     component: ClassVar[str] = "call_config"
     turn: int
@@ -58,6 +62,7 @@ class CallConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
     effect: EffectClass = EffectClass.ONCE
     toolbox: Name | None = None
     subagent: Name | None = None
+    parent: int | None = None
 
 
 class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from agentos.components.base import Component, Word
+from agentos.components.tool import Narrowing
 from agentos.ids import AgentId, CallId, ConversationId, Micros, Name
 
 
@@ -38,11 +39,15 @@ class ConversationConfig(Component, frozen=True, omit_defaults=True, kw_only=Tru
 
 
 class WaitingInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One received input that no turn has taken yet: the seq of its entry, and the call that waits for the answer."""
+    """One received input that no turn has taken yet: the seq of its entry, and the call that waits for the answer.
+
+    narrowing is what that delegation leaves of the tools of the turn that takes it.
+    """
 
     seq: int
     cause: CallId | None = None
     ephemeral: bool = False
+    narrowing: Narrowing | None = None
 
 
 class ConversationState(Component, frozen=True, omit_defaults=True, kw_only=True):

@@ -35,7 +35,12 @@ class Outcome(Word):
 
 
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Bounds of one turn; an agent file may set each of them. None means no bound."""
+    """Bounds of one turn; an agent file may set each of them. None means no bound.
+
+    history_chars bounds what a delegation with `input: history` tells of the asking conversation, in characters.
+    inner_depth_max bounds how deep calls may be nested below a call of a reply, inner_calls_max how many inner calls one
+    call may have under way at once.
+    """
 
     step_limit: int | None = 50
     call_limit: int | None = 200
@@ -53,6 +58,9 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_cap_s: float = 60.0
     resumes_max: int = 3
     approval_s: float | None = None
+    history_chars: int = 16_000
+    inner_depth_max: int = 4
+    inner_calls_max: int = 32
 
 
 class TurnConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
@@ -79,9 +87,9 @@ class TurnState(Component, frozen=True, omit_defaults=True, kw_only=True):
 
     step_index counts finished steps, from 0. attempt counts tries of the present model call, from 1; requested is the
     seq of its model.requested while it runs, else 0. reply is the seq of the last model.finished, answer that of the
-    entry whose first payload is the turn's answer. calls are the seqs of the calls of the present step. unknown_streak
-    counts calls in a row that named no tool. resumes counts recoveries since the last progress. retry_at holds PROMPT
-    back until then.
+    entry whose first payload is the turn's answer. calls are the seqs of the calls of the present step, inner those of
+    the inner calls that are open; calls_made counts both kinds. unknown_streak counts calls in a row that named no tool.
+    resumes counts recoveries since the last progress. retry_at holds PROMPT back until then.
     """
 
     component: ClassVar[str] = "turn_state"
@@ -92,6 +100,7 @@ class TurnState(Component, frozen=True, omit_defaults=True, kw_only=True):
     reply: int = 0
     answer: int = 0
     calls: tuple[int, ...] = ()
+    inner: tuple[int, ...] = ()
     calls_made: int = 0
     unknown_streak: int = 0
     input_tokens: int = 0

@@ -14,9 +14,10 @@ from agentos.components import AgentContext, CallStatus, EffectClass
 from agentos.effects.base import Running, Services, arguments_of, owned, words_of
 from agentos.errors import ToolError
 from agentos.events.effects import Probe, RunCall
-from agentos.events.intake import CallReport, Item, Probed, Progress
-from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, turn_id
+from agentos.events.intake import CallReport, InnerCall, Item, Probed, Progress
+from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, name_of, turn_id
 from agentos.lineage import Lineage
+from agentos.ports import InnerResult
 from agentos.resources import Scope
 from agentos.toolboxes.base import Failed, Finish
 from agentos.toolboxes.results import partial_of, render
@@ -30,21 +31,34 @@ class Context:
     A sync tool uses it from its thread; what it changes is changed on the loop all the same.
     """
 
-    __slots__ = ("_effect", "_limits", "_progressed", "_running", "_services", "agent", "attempt", "scope", "timeout_s")
+    __slots__ = (
+        "_asked",
+        "_effect",
+        "_limits",
+        "_progressed",
+        "_running",
+        "_services",
+        "agent",
+        "attempt",
+        "inner",
+        "scope",
+        "timeout_s",
+    )
 
     def __init__(
         self, services: Services, effect: RunCall, running: Running, context: AgentContext, timeout_s: float
     ) -> None:
         self._services, self._running = services, running
         self._effect, self._limits = effect, context.limits
-        self._progressed = 0
+        self._progressed = self._asked = 0
+        self.inner: set[asyncio.Future[InnerResult | None]] = set()
         self.agent = context.slug
         self.attempt = effect.attempt
         self.timeout_s = timeout_s
         self.scope: Scope | None = None
 
     @property
-    def call(self) -> CallId:
+    def call_id(self) -> CallId:
         return call_id(self._effect.log, self._effect.call)
 
     @property
@@ -57,11 +71,55 @@ class Context:
 
     @property
     def key(self) -> str:
-        return self.call
+        return self.call_id
 
     @property
     def lineage(self) -> Lineage:
         return self._services.lineage(self._effect.log, self._effect.turn, self._effect.call)
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        item = self._inner_call(tool, arguments)
+        waiter = self._services.ask_inner(self._effect.log, item)
+        self.inner.add(waiter)
+        try:
+            result = await waiter
+        finally:
+            self.inner.discard(waiter)
+        if result is None:
+            raise ToolError(f"{tool}: the call that asks for it is over")
+        return result
+
+    def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
+        loop = self._loop()
+        if _running_loop() is loop:
+            raise ToolError("call_from_thread is for a sync tool, which runs in a thread; here, await call(...)")
+        return asyncio.run_coroutine_threadsafe(self.call(tool, arguments), loop).result()
+
+    def _inner_call(self, tool: str, arguments: dict[str, Any]) -> InnerCall:
+        """What is asked for, if this attempt may ask for more."""
+        size = len(encode_json(arguments))  # raises to the tool when they have no form
+        if self._running.ended or self._running.done:
+            raise ToolError(f"{tool}: the call that asks for it is over")
+        if size > self._limits.payload_bytes_max:
+            raise ToolError(
+                f"arguments of {size} characters are over payload_bytes_max ({self._limits.payload_bytes_max})"
+            )
+        if self._limits.call_limit is not None and self._asked >= self._limits.call_limit:
+            raise ToolError(f"a call may make {self._limits.call_limit} inner calls (call_limit)")
+        self._asked += 1
+        return InnerCall(
+            call=self._effect.call,
+            attempt=self.attempt,
+            index=self._asked,
+            tool=name_of(tool),
+            arguments=owned(arguments),
+        )
+
+    def end_inner(self) -> None:
+        """Nobody waits for an inner call any more, as a thread might that nobody can stop."""
+        for waiter in self.inner:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def progress(self, data: Any) -> None:
         size = len(encode_json(data))  # raises to the tool when it has no form
@@ -85,18 +143,24 @@ class Context:
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Does it here if this is the loop, else there, and waits; what it raises is raised here."""
-        assert self._running.task is not None, "a call runs in a task"
-        loop = self._running.task.get_loop()
-        try:
-            here: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
-        except RuntimeError:
-            here = None
-        if here is loop:
+        loop = self._loop()
+        if _running_loop() is loop:
             work()
             return
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
         loop.call_soon_threadsafe(_do, work, done)
         done.result()
+
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        assert self._running.task is not None, "a call runs in a task"
+        return self._running.task.get_loop()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _do(work: Callable[[], None], done: concurrent.futures.Future[None]) -> None:
@@ -132,6 +196,8 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
         else:
             report = _failed(effect, f"{type(error).__name__}: {words_of(error)}", "raised", limits.result_chars)
     running.done = True
+    if call.inner:
+        call.end_inner()
     if call.scope is not None:
         report = await _released(call.scope, report)
     return _bounded(report, limits.payload_bytes_max)

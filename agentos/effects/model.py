@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from agentos.codec import encode_json
 from agentos.effects.base import Running, Services, words_of
 from agentos.errors import ModelError
@@ -41,14 +43,16 @@ async def request_model(services: Services, effect: RequestModel, running: Runni
     except (Exception, SystemExit) as error:
         return _failed(effect, "adapter", f"{type(error).__name__}: {words_of(error)}", "".join(text))
     if not reply.text and not reply.calls and reply.finish in (Finish.STOP, Finish.TOOL_USE):
-        reply = ModelReply(finish=Finish.EMPTY, usage=reply.usage, thinking=reply.thinking)
+        reply = msgspec.structs.replace(reply, finish=Finish.EMPTY, opaque=None, kept_for="")
     return ModelReport(turn=effect.turn, base_seq=effect.base_seq, reply=reply)
 
 
 def _check(reply: ModelReply) -> None:
     """Raises when it holds what cannot be stored: that is the adapter's fault, and costs its turn alone."""
-    for text in (reply.text, reply.thinking):
+    for text in (reply.text, reply.thinking, reply.kept_for, reply.model, reply.response, reply.finish_word):
         str.isascii(text)  # raises for what is no text
+    if reply.opaque is not None:
+        encode_json(reply.opaque)
     for call in reply.calls:
         encode_json(call.arguments)
 

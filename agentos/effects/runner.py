@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from agentos.components import CallStatus, Verdict
@@ -12,10 +12,12 @@ from agentos.effects.call import probe_call, run_call
 from agentos.effects.deadlines import Deadlines
 from agentos.effects.hook import ask_hooks
 from agentos.effects.model import request_model
-from agentos.events.effects import AskHook, Effect, Probe, RequestModel, RunCall, StopTurn
+from agentos.effects.observing import Observers
+from agentos.events.effects import AskHook, Effect, Probe, RequestModel, RunCall, StopCall, StopTurn
 from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed
 from agentos.events.model import Finish, ModelReply
 from agentos.ids import LogId, Name
+from agentos.ports import Observer
 
 
 def _broken(effect: Any, error: BaseException) -> Item:
@@ -41,8 +43,9 @@ def _broken(effect: Any, error: BaseException) -> Item:
 class Runner:
     """All running effects of a kernel, by log."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, observers: Sequence[Observer] = ()) -> None:
         self._services = services
+        self._observers = Observers(services, observers)
         self._deadlines = Deadlines(services.clock)
         self._running: dict[LogId, list[Running]] = {}
         self._count = 0
@@ -71,9 +74,19 @@ class Runner:
         """What runs for a log now."""
         return [running.effect for running in self._running.get(log, ())]
 
+    async def wait_ended(self, log: LogId) -> None:
+        """Until nothing runs for a log any more of what runs now."""
+        tasks = [running.task for running in self._running.get(log, ()) if running.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def running(self) -> list[tuple[Effect, asyncio.Task[None]]]:
+        """Everything that runs now, each with the task that ends when its report is given."""
+        return [(r.effect, r.task) for running in self._running.values() for r in running if r.task is not None]
+
     def start(self, effect: Effect) -> None:
-        """Starts an effect; StopTurn cancels the others of its turn instead."""
-        if isinstance(effect, StopTurn):
+        """Starts an effect; StopTurn cancels the others of its turn instead, StopCall those of its call."""
+        if isinstance(effect, (StopTurn, StopCall)):
             self._stop(effect)
             return
         running = Running(effect, self._deadlines)
@@ -86,21 +99,34 @@ class Runner:
         for running in list(self._running.get(log, ())):
             running.cancel("stopped")
 
-    def _stop(self, effect: StopTurn) -> None:
+    def _stop(self, effect: StopTurn | StopCall) -> None:
+        call = effect.call if isinstance(effect, StopCall) else None
         for running in self._running.get(effect.log, ()):
-            if getattr(running.effect, "turn", 0) == effect.turn:
+            of_turn = getattr(running.effect, "turn", 0) == effect.turn
+            if of_turn and (call is None or getattr(running.effect, "call", 0) == call):
                 running.cancel("stopped")
 
     async def _to_report(self, effect: Any, running: Running) -> None:
+        run = self._run[type(effect)] if not self._observers else self._observed
         try:
             running.begin()
-            report = await self._run[type(effect)](self._services, effect, running)
+            report = await run(self._services, effect, running)
         except (Exception, asyncio.CancelledError) as error:
             report = _broken(effect, error)
         finally:
             running.done = True
             self._gone(effect.log, running)
         self._services.report(effect.log, report)
+
+    async def _observed(self, services: Services, effect: Any, running: Running) -> Item:
+        began = services.clock.monotonic()
+        begun = self._observers.started(effect)
+        try:
+            report = await self._run[type(effect)](services, effect, running)
+        except (Exception, asyncio.CancelledError) as error:
+            report = _broken(effect, error)
+        self._observers.ended(begun, report, 1_000 * (services.clock.monotonic() - began))
+        return report
 
     def _gone(self, log: LogId, running: Running) -> None:
         left = self._running[log]

@@ -55,4 +55,12 @@ class StopTurn(msgspec.Struct, frozen=True, gc=False):
     turn: int
 
 
-Effect = RequestModel | RunCall | AskHook | Probe | StopTurn
+class StopCall(msgspec.Struct, frozen=True, gc=False):
+    """Cancel what runs of one call: nobody waits for it any more. Makes no report of its own, as StopTurn."""
+
+    log: LogId
+    turn: int
+    call: int
+
+
+Effect = RequestModel | RunCall | AskHook | Probe | StopTurn | StopCall

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallStatus, Outcome, Verdict, Word
+from agentos.components import CallStatus, Narrowing, Outcome, Verdict, Word
 from agentos.events.model import ModelReply
 from agentos.ids import AgentId, CallId, ConversationId, Name
 
@@ -38,11 +38,12 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 
 
 class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """A delegation as it arrives at the child: create or attach, then the task."""
+    """A delegation as it arrives at the child: create or attach, then the task, and what it leaves of the child's tools."""
 
     start: Start
     text: str
     call: CallId
+    narrowing: Narrowing | None = None
 
 
 class ModelReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -106,6 +107,16 @@ class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     call: int
     status: CallStatus
     text: str
+
+
+class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """An attempt of a running call asks for a call of its own. index counts what that attempt has asked for, from 1."""
+
+    call: int
+    attempt: int
+    index: int
+    tool: Name
+    arguments: Any
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -174,6 +185,7 @@ Item = (
     | HookReport
     | Answer
     | Probed
+    | InnerCall
     | Progress
     | Cancel
     | Wake

@@ -7,7 +7,7 @@ lists the phases that its turn may be moved to by the entry.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -75,11 +75,12 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class ModelFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """A model request ended. Payloads: text, then thinking and error if any, then the arguments of each call in order."""
+    """A model request ended. Payloads: text, then thinking, error and opaque if any, then the arguments of each call in
+    order. kept_for says which adapters send thinking and opaque back; model, response and finish_word are the provider's."""
 
     kind: ClassVar[str] = "model.finished"
     fed: ClassVar[bool] = True
-    private: ClassVar[tuple[str, ...]] = ("text", "thinking", "error", "arguments")
+    private: ClassVar[tuple[str, ...]] = ("text", "thinking", "error", "opaque", "arguments")
     after: ClassVar[frozenset[Phase]] = frozenset({Phase.GATE, Phase.PROMPT, Phase.SETTLING})
     writer: ClassVar[str] = "complete, recover, settle"
     finish: Finish
@@ -87,6 +88,10 @@ class ModelFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     calls: tuple[AskedCall, ...] = ()
     error: Name | None = None
     retry_after_s: float | None = None
+    kept_for: Name | None = None
+    model: Name | None = None
+    response: Name | None = None
+    finish_word: Name | None = None
 
 
 class CallProposed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -98,6 +103,18 @@ class CallProposed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     verdict: Verdict
 
 
+class CallNested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """An attempt of a running call asks for a call of its own, which is judged like one of a reply. It introduces the inner
+    call."""
+
+    kind: ClassVar[str] = "call.nested"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("arguments",)
+    writer: ClassVar[str] = "call"
+    verdict: Verdict
+    attempt: int
+
+
 class HookDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     """The hooks of a point decided on a call; their changes of the arguments are a payload."""
 
@@ -105,7 +122,7 @@ class HookDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     fed: ClassVar[bool] = True
     private: ClassVar[tuple[str, ...]] = ("arguments", "reason")
     after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL})
-    writer: ClassVar[str] = "gate"
+    writer: ClassVar[str] = "gate, call"
     point: Name
     verdict: Verdict
 
@@ -114,7 +131,7 @@ class ApprovalRequested(EntryData, frozen=True, omit_defaults=True, kw_only=True
     """A person is asked about a call; the request is named by the call's id. The turn parks."""
 
     kind: ClassVar[str] = "approval.requested"
-    writer: ClassVar[str] = "gate"
+    writer: ClassVar[str] = "gate, call"
     tool: Name
 
 
@@ -125,7 +142,7 @@ class ApprovalDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     fed: ClassVar[bool] = True
     private: ClassVar[tuple[str, ...]] = ("reason",)
     after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL})
-    writer: ClassVar[str] = "gate"
+    writer: ClassVar[str] = "gate, call"
     verdict: Verdict
 
 
@@ -155,7 +172,8 @@ class CallSource(Word):
 
 
 class CallFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """An attempt of a call ended. Payloads: result, and whole when it was cut. A lost attempt is followed by another."""
+    """An attempt of a call ended. Payloads: result, and whole when it was cut. A lost attempt is followed by another.
+    parent is the call that asked for an inner call: its result goes there, and is no message."""
 
     kind: ClassVar[str] = "call.finished"
     fed: ClassVar[bool] = True
@@ -170,6 +188,7 @@ class CallFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     outcome: Outcome | None = None
     outcome_name: Name | None = None
     children_used: int = 0
+    parent: int | None = None
 
 
 class CallDoubted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -197,7 +216,7 @@ class WakeFired(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     kind: ClassVar[str] = "wake.fired"
     fed: ClassVar[bool] = True
     after: ClassVar[frozenset[Phase]] = frozenset({Phase.CALL, Phase.SETTLING})
-    writer: ClassVar[str] = "admit, gate, settle"
+    writer: ClassVar[str] = "admit, gate, call, settle"
     reason: WakeReason
     call: int = 0
 
@@ -286,6 +305,27 @@ class AgentRemoved(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     writer: ClassVar[str] = "kernel"
 
 
+class ToolboxOpened(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In a toolbox's log: it offers its tools, for the first time or again. Its ToolboxConfig names the toolset."""
+
+    kind: ClassVar[str] = "toolbox.opened"
+    writer: ClassVar[str] = "kernel"
+
+
+class ToolboxChanged(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In a toolbox's log: it offers another toolset, or the same made of other files."""
+
+    kind: ClassVar[str] = "toolbox.changed"
+    writer: ClassVar[str] = "kernel"
+
+
+class ToolboxClosed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In a toolbox's log: it was removed. The end of a process writes none."""
+
+    kind: ClassVar[str] = "toolbox.closed"
+    writer: ClassVar[str] = "kernel"
+
+
 KINDS: dict[str, type[EntryData]] = {
     type_.kind: type_
     for type_ in (
@@ -295,6 +335,7 @@ KINDS: dict[str, type[EntryData]] = {
         ModelRequested,
         ModelFinished,
         CallProposed,
+        CallNested,
         HookDecided,
         ApprovalRequested,
         ApprovalDecided,
@@ -313,11 +354,24 @@ KINDS: dict[str, type[EntryData]] = {
         Snapshot,
         AgentInstalled,
         AgentRemoved,
+        ToolboxOpened,
+        ToolboxChanged,
+        ToolboxClosed,
     )
 }
 
-JSON_PAYLOADS = frozenset({"arguments", "data"})
+JSON_PAYLOADS = frozenset({"arguments", "data", "opaque"})
 """Payload names whose bodies are JSON; the bodies of all others are text."""
 
 MESSAGE_ROLES = {InputReceived.kind: "user", ModelFinished.kind: "assistant", CallFinished.kind: "tool"}
-"""Kinds whose first payload is a message, and its role; it stands in the table `messages`."""
+"""Kinds whose first payload is a message, and its role; it stands in the table `messages`, as `role_of` says."""
+
+
+def role_of(kind: str, data: EntryData | dict[str, Any] | None) -> str | None:
+    """The role of the message that an entry's first payload is, None when it is none: as the result of an inner call,
+    which only the tool that asked for it reads. data may be plain, as it stands in a head."""
+    role = MESSAGE_ROLES.get(kind)
+    if role != "tool":
+        return role
+    parent = data.get("parent") if isinstance(data, dict) else getattr(data, "parent", None)
+    return role if parent is None else None

@@ -43,21 +43,32 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message of a request. A tool message carries the id and name of the call that it answers."""
+    """One message of a request. A tool message carries the id and name of the call that it answers.
+
+    thinking and opaque stand on an assistant message only when kept_for names who has to get them back; see ModelReply.
+    """
 
     role: Role
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     name: str = ""
+    thinking: str = ""
+    opaque: Any = None
+    kept_for: str = ""
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Tokens as the provider counted them; output includes thinking, input includes what was cached."""
+    """Tokens as the provider counted them.
+
+    Input includes what was read from its cache (cached) and written to it (cache_write); output includes thinking.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    thinking_tokens: int = 0
 
 
 class ModelRequest(msgspec.Struct, frozen=True, gc=False):
@@ -76,13 +87,25 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class ModelReply(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A whole answer. A cut stream is never one: the adapter raises ModelError(kind="cut", text=...) instead."""
+    """A whole answer. A cut stream is never one: the adapter raises ModelError(kind="cut", text=...) instead.
+
+    opaque is what a provider wants back verbatim (JSON): signed thinking, encrypted reasoning items, thought signatures.
+    kept_for names the family of adapters whose later requests hold thinking and opaque of this reply; all others leave
+    them out, and when it is empty they are in the log alone. Both go with the message of the reply or not at all.
+    model and response are the provider's own names of the model that answered and of its answer. finish_word is its word
+    for the finish where that is none that the adapter knows.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
     finish: Finish = Finish.STOP
     usage: Usage = Usage()
     thinking: str = ""
+    opaque: Any = None
+    kept_for: str = ""
+    model: str = ""
+    response: str = ""
+    finish_word: str = ""
 
 
 class ModelDelta(msgspec.Struct, frozen=True, gc=False):

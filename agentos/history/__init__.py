@@ -1,12 +1,14 @@
 """What the log can tell: verify it, decide it again, show a request as it was, and the tree of calls."""
 
 from agentos.history.lineage import frames_of, lineage_of
+from agentos.history.reading import pinned_by
 from agentos.history.replay import replay_all, replay_log
 from agentos.history.report import Difference, Report
 from agentos.history.request import StepRequest, request_of
 from agentos.history.results import Divergence, Identical, Replayed, Skipped
 from agentos.history.tree import Node, Tokens, Tree, render_tree
 from agentos.history.verify import verify_store
+from agentos.history.versions import Versions
 
 __all__ = [
     "Difference",
@@ -19,8 +21,10 @@ __all__ = [
     "StepRequest",
     "Tokens",
     "Tree",
+    "Versions",
     "frames_of",
     "lineage_of",
+    "pinned_by",
     "render_tree",
     "replay_all",
     "replay_log",

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentos.errors import CodecError
 from agentos.events.entry import decode_head
-from agentos.events.kinds import MESSAGE_ROLES
+from agentos.events.kinds import role_of
 from agentos.history.report import Finder
 from agentos.persistence.base import StoredEntry
 
@@ -17,6 +17,9 @@ Columns = Mapping[int, tuple[int, int, int]]
 
 UNKNOWN = b""
 """In the place of a digest that nobody can tell: after a gap."""
+
+NO_MESSAGE = -1
+"""The number of no value: none of an entry's values is a message."""
 
 _sha256 = hashlib.sha256
 
@@ -108,37 +111,39 @@ class Chain:
                 stored.seq, "entries", "head", f"in unit {decoded.unit}", f"in {self._unit} or a new one"
             )
         self._unit = decoded.unit
-        role = MESSAGE_ROLES.get(decoded.kind)
+        role = role_of(decoded.kind, decoded.data)
         if role is not None:
             self.messages[stored.seq] = (role, decoded.turn, decoded.call)
         if decoded.commitments or stored.payloads:
-            self._check_bodies(stored, decoded.commitments)
+            self._check_bodies(stored, decoded.commitments, 0 if role is not None else NO_MESSAGE)
 
     def _check_columns(self, stored: StoredEntry, names: Sequence[str], row: Sequence[Any], head: Any) -> None:
         for name, value in zip(names, row, strict=True):
             if value != getattr(head, name):
                 self._finder.differ(stored.seq, "entries", name, value, getattr(head, name))
 
-    def _check_bodies(self, stored: StoredEntry, commitments: Sequence[tuple[str, bytes]]) -> None:
-        """Each commitment has its row and each row its commitment."""
+    def _check_bodies(self, stored: StoredEntry, commitments: Sequence[tuple[str, bytes]], message: int) -> None:
+        """Each commitment has its row and each row its commitment. message is the number of the value that is one."""
         rows = {i: (name, salt, body) for i, name, salt, body in stored.payloads}
         self.payloads += len(rows)
         for i, (name, expected) in enumerate(commitments):
             row = rows.pop(i, None)
             if row is None:
-                self._finder.differ(stored.seq, _table(stored, i), "row", None, f"value {i}, {name}")
+                self._finder.differ(stored.seq, _table(i, message), "row", None, f"value {i}, {name}")
                 continue
-            if row[0] != name and _table(stored, i) == "payloads":
+            if row[0] != name and _table(i, message) == "payloads":
                 self._finder.differ(stored.seq, "payloads", "name", row[0], name)
-            self._check_body(stored, i, row[1], row[2], expected)
+            self._check_body(stored, _table(i, message), i, (row[1], row[2]), expected)
         for i, (name, _, _) in rows.items():
-            self._finder.differ(stored.seq, _table(stored, i), "row", f"value {i}, {name}", None)
+            self._finder.differ(stored.seq, _table(i, message), "row", f"value {i}, {name}", None)
 
-    def _check_body(self, stored: StoredEntry, i: int, salt: bytes | None, body: str | None, expected: bytes) -> None:
+    def _check_body(
+        self, stored: StoredEntry, table: str, i: int, row: tuple[bytes | None, str | None], expected: bytes
+    ) -> None:
         """Salt and body fit the commitment, or both are erased."""
+        salt, body = row
         if salt is None and body is None:
             return
-        table = _table(stored, i)
         field = "text" if table == "messages" else "body"
         if salt is None or body is None:
             half = "without its salt" if salt is None else "erased but for its salt"
@@ -149,8 +154,8 @@ class Chain:
             self._finder.differ(stored.seq, table, field, f"value {i} of commitment {found.hex()[:16]}", expected)
 
 
-def _table(stored: StoredEntry, i: int) -> str:
-    return "messages" if i == 0 and stored.kind in MESSAGE_ROLES else "payloads"
+def _table(i: int, message: int) -> str:
+    return "messages" if i == message else "payloads"
 
 
 def _bytes(value: object) -> bytes:

@@ -27,7 +27,7 @@ _TURNS = (
     " where n = ? and seq > ? and seq <= ? order by seq limit ?"
 )
 _CALLS = (
-    "select seq, turn, step, tool, status, kind, child, started_at, finished_at from calls"
+    "select seq, turn, step, tool, status, kind, child, started_at, finished_at, parent from calls"
     " where n = ? and seq > ? and seq <= ? order by seq limit ?"
 )
 _HEADS = (
@@ -49,17 +49,20 @@ class Step(msgspec.Struct):
 
 
 class Turn(msgspec.Struct, kw_only=True):
-    """One turn, its steps, and the delegating calls that it answers."""
+    """One turn, its steps, and the delegating calls that it answers. context is the digest of what it pinned."""
 
     seq: int
     status: str
     started_at: int
     finished_at: int | None
     causes: tuple[CallId, ...] = ()
+    context: str = ""
     steps: list[Step] = []
 
 
 class Call(msgspec.Struct, kw_only=True):
+    """One call. parent is the call that asked for an inner one; it stands before it in the log."""
+
     seq: int
     turn: int
     step: int
@@ -68,6 +71,7 @@ class Call(msgspec.Struct, kw_only=True):
     child: LogId | None
     started_at: int | None
     finished_at: int | None
+    parent: int | None = None
 
 
 class Chronicle(msgspec.Struct, kw_only=True):
@@ -137,7 +141,7 @@ def _turn(row: tuple[Any, ...], conversation_state: str) -> Turn:
 
 
 def _call(row: tuple[Any, ...]) -> Call:
-    seq, turn, step, tool, status, kind, child, started_at, finished_at = row
+    seq, turn, step, tool, status, kind, child, started_at, finished_at, parent = row
     return Call(
         seq=seq,
         turn=turn,
@@ -147,6 +151,7 @@ def _call(row: tuple[Any, ...]) -> Call:
         child=LogId(child) if child else None,
         started_at=started_at,
         finished_at=finished_at,
+        parent=parent if parent is not None and parent < seq else None,
     )
 
 
@@ -155,18 +160,17 @@ def _add_head(turns: dict[int, Turn], seq: int, kind: str, turn: int, at: int, h
     if found is None:
         return
     if kind == "turn.started":
-        found.causes = _causes(head)
+        config = _config(head)
+        found.causes, found.context = tuple(config.get("causes", ())), str(config.get("context", ""))
     elif kind == "model.requested":
         _request(found, seq, at)
     elif found.steps:
         _reply(found.steps[-1], at, decode_head(head).data or {})
 
 
-def _causes(head: str) -> tuple[CallId, ...]:
-    for _, name, value in decode_head(head).changes:
-        if name == "turn_config":
-            return tuple(value.get("causes", ()))
-    return ()
+def _config(head: str) -> dict[str, Any]:
+    """What the turn pinned."""
+    return next((value for _, name, value in decode_head(head).changes if name == "turn_config"), {})
 
 
 def _request(turn: Turn, seq: int, at: int) -> None:

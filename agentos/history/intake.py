@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallState, ConversationConfig
+from agentos.components import CallConfig, CallState, ConversationConfig, ConversationState, Narrowing
 from agentos.events.entry import Entry
 from agentos.events.intake import (
     Answer,
@@ -21,6 +21,7 @@ from agentos.events.intake import (
     ControlItem,
     Delegate,
     HookReport,
+    InnerCall,
     Input,
     Item,
     ModelReport,
@@ -34,6 +35,7 @@ from agentos.events.kinds import (
     CONTROLS,
     ApprovalDecided,
     CallFinished,
+    CallNested,
     CallProgress,
     CallSource,
     ChildLate,
@@ -97,7 +99,12 @@ def _input(entry: Entry, data: InputReceived) -> Item:
     if entry.cause is None or data.key is not None or data.ephemeral:
         return Input(text=text, key=data.key, by=entry.by, cause=entry.cause, ephemeral=data.ephemeral)
     nobody = Start(agent=AgentId(""), slug=Name(""), root=ConversationId(entry.log))
-    return Delegate(start=nobody, text=text, call=entry.cause)
+    return Delegate(start=nobody, text=text, call=entry.cause, narrowing=_narrowing(entry))
+
+
+def _narrowing(entry: Entry) -> Narrowing | None:
+    state = next((value for _, value in entry.changes if isinstance(value, ConversationState)), None)
+    return state.waiting[-1].narrowing if state is not None and state.waiting else None
 
 
 def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
@@ -108,7 +115,18 @@ def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
     calls = tuple(
         ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True)
     )
-    reply = ModelReply(private["text"], calls, data.finish, data.usage, private.get("thinking", ""))
+    reply = ModelReply(
+        private["text"],
+        calls,
+        data.finish,
+        data.usage,
+        private.get("thinking", ""),
+        private.get("opaque"),
+        data.kept_for or "",
+        data.model or "",
+        data.response or "",
+        data.finish_word or "",
+    )
     return ModelReport(
         turn=entry.turn,
         base_seq=0,
@@ -151,6 +169,18 @@ def _child_ended(entry: Entry, data: CallFinished | ChildLate, text: Any) -> Ite
     )
 
 
+def _inner_call(entry: Entry, data: CallNested) -> Item:
+    config = next(value for _, value in entry.changes if isinstance(value, CallConfig))
+    assert config.parent is not None, "an inner call names the call that asked for it"
+    return InnerCall(
+        call=config.parent,
+        attempt=data.attempt,
+        index=config.ordinal,
+        tool=config.tool,
+        arguments=entry.private[0][1],
+    )
+
+
 def _hook_report(entry: Entry, data: HookDecided) -> Item:
     private = dict(entry.private)
     return HookReport(
@@ -177,6 +207,7 @@ _MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
     InputReceived: _input,
     ModelFinished: _model_report,
     CallFinished: _call_ended,
+    CallNested: _inner_call,
     HookDecided: _hook_report,
     ApprovalDecided: _answer,
     CallProgress: lambda entry, data: Progress(call=entry.call, data=entry.private[0][1]),

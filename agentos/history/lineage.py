@@ -5,6 +5,7 @@ from __future__ import annotations
 from agentos.errors import ConfigurationError, UnknownConversation
 from agentos.history.chronicle import Call, Chronicle, Step, Turn, chronicle_of
 from agentos.history.tree import Node, Tokens, Tree
+from agentos.history.versions import Versions
 from agentos.ids import CallId, Kind, LogId, Micros, call_id, is_id, log_and_seq, turn_id
 from agentos.lineage import FrameType, LineageFrame
 from agentos.persistence.base import Store
@@ -17,6 +18,7 @@ DEPTH_MAX = 64
 async def lineage_of(store: Store, id_: str, *, nodes_max: int = NODES_MAX) -> Tree:
     """The call tree of a conversation, turn or call: conversation, turns, steps, calls, child conversations, and so on.
 
+    Below a call stand the inner calls that its tool made, or its child conversation.
     Under a call its child conversation shows only the turns that answered this call; it may have served others.
     Errors: ConfigurationError for what is no id; UnknownConversation; StoreUnavailable.
     """
@@ -64,12 +66,21 @@ def _links(chronicle: Chronicle, seq: int) -> tuple[list[LineageFrame], CallId |
         raise ConfigurationError(f"{chronicle.log} has no turn and no call at seq {seq}")
     if turn is not None:
         frames.append(LineageFrame(FrameType.TURN, turn_id(chronicle.log, turn.seq), Micros(turn.started_at)))
-        if call is not None:
-            at = call.started_at if call.started_at is not None else turn.started_at
-            frames.append(LineageFrame(FrameType.CALL, call_id(chronicle.log, call.seq), Micros(at)))
+        for one in _line_of(chronicle, call):
+            at = one.started_at if one.started_at is not None else turn.started_at
+            frames.append(LineageFrame(FrameType.CALL, call_id(chronicle.log, one.seq), Micros(at)))
         if turn.causes and chronicle.parent_call is not None:
             return frames, turn.causes[0]
     return frames, chronicle.parent_call
+
+
+def _line_of(chronicle: Chronicle, call: Call | None) -> list[Call]:
+    """A call with those that asked for it, the call of the reply first."""
+    line: list[Call] = []
+    while call is not None:
+        line.append(call)
+        call = chronicle.calls.get(call.parent) if call.parent is not None else None
+    return line[::-1]
 
 
 class _Builder:
@@ -78,6 +89,8 @@ class _Builder:
     def __init__(self, store: Store, nodes_max: int) -> None:
         self._store, self._left = store, nodes_max
         self._chronicles: dict[LogId, Chronicle] = {}
+        self._inners: dict[LogId, dict[int, list[Call]]] = {}
+        self._versions = Versions(store)
         self.cut = False
 
     async def chronicle(self, log: LogId) -> Chronicle:
@@ -102,13 +115,14 @@ class _Builder:
         )
 
     async def turn(self, chronicle: Chronicle, turn: Turn, depth: int) -> Node:
-        calls = [call for call in chronicle.calls.values() if call.turn == turn.seq]
+        calls = [call for call in chronicle.calls.values() if call.turn == turn.seq and call.parent is None]
         nodes = [await self._step(chronicle, turn, step, calls, depth) for step in turn.steps if self._room()]
         return Node(
             kind="turn",
             id=turn_id(chronicle.log, turn.seq),
             seq=turn.seq,
             status=turn.status,
+            version=await self._versions.of(turn.context),
             ms=_ms(turn.started_at, turn.finished_at),
             tokens=sum((node.tokens for node in nodes), Tokens()),
             total=sum((node.total for node in nodes), Tokens()),
@@ -133,6 +147,8 @@ class _Builder:
         children: tuple[Node, ...] = ()
         if call.child is not None and self._room() and self._not_too_deep(depth):
             children = (await self._child(call.child, id_, depth + 1),)
+        elif (inner := self._inner(chronicle).get(call.seq)) and self._not_too_deep(depth):
+            children = tuple([await self.call(chronicle, one, depth + 1) for one in inner if self._room()])
         return Node(
             kind="call",
             id=id_,
@@ -143,6 +159,16 @@ class _Builder:
             total=sum((node.total for node in children), Tokens()),
             children=children,
         )
+
+    def _inner(self, chronicle: Chronicle) -> dict[int, list[Call]]:
+        """The inner calls of a conversation by the call that asked for them."""
+        found = self._inners.get(chronicle.log)
+        if found is None:
+            found = self._inners[chronicle.log] = {}
+            for call in chronicle.calls.values():
+                if call.parent is not None:
+                    found.setdefault(call.parent, []).append(call)
+        return found
 
     async def _child(self, log: LogId, cause: CallId, depth: int) -> Node:
         """A child that has not begun is still under way in the inbox."""

@@ -13,10 +13,10 @@ from itertools import zip_longest
 
 import msgspec
 
-from agentos.components import AgentContext, CallConfig, ConversationState, ConversationStatus, TurnState
+from agentos.components import AgentContext, CallConfig, ConversationState, ConversationStatus, Narrowing, TurnState
 from agentos.errors import CodecError, StoreDamaged
 from agentos.events.entry import ERASED, Draft, Entry, Registry
-from agentos.events.kinds import CallStarted, Snapshot, TurnStarted
+from agentos.events.kinds import CallFinished, CallSource, CallStarted, EntryData, Snapshot, TurnStarted
 from agentos.history.compare import Leaves, differing, draft_leaves, entry_leaves, is_same
 from agentos.history.intake import intake_of
 from agentos.history.reading import Contexts, conversation_row, decoded, pinned_by, stored_units
@@ -95,13 +95,17 @@ class _Recorded:
     def __init__(self, contexts: Contexts, entries: Sequence[Entry]) -> None:
         self._contexts = contexts
         self._started = {entry.call for entry in entries if type(entry.data) is CallStarted}
+        self._deadlocked = {entry.call for entry in entries if _is_deadlock(entry.data)}
         self._pins = pinned_by(entries)
         self.asked_in_vain = False
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return call in self._started
 
-    def context(self, agent: AgentId, depth: int) -> Digest:
+    def deadlock(self, view: View, call: int) -> bool:
+        return call in self._deadlocked
+
+    def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         """Where none is recorded, none was to be had: asking for it raised then, and raises now."""
         if not self._pins:
             self.asked_in_vain = True
@@ -110,6 +114,10 @@ class _Recorded:
 
     def pinned(self, digest: Digest) -> AgentContext:
         return self._contexts[digest]
+
+
+def _is_deadlock(data: EntryData) -> bool:
+    return isinstance(data, CallFinished) and data.call_kind == "deadlock" and data.source is CallSource.DECIDED
 
 
 class _Deciding:

@@ -22,12 +22,12 @@ _CONVERSATIONS = (
     " started_at, updated_at from conversations where n > ? order by n limit ?"
 )
 _TURNS = (
-    "select n, seq, state, outcome, outcome_name, steps, calls, input_tokens, output_tokens, started_at, finished_at"
-    " from turns where (n, seq) > (?, ?) order by n, seq limit ?"
+    "select n, seq, state, outcome, outcome_name, steps, calls, input_tokens, output_tokens, started_at, finished_at,"
+    " context from turns where (n, seq) > (?, ?) order by n, seq limit ?"
 )
 _CALLS = (
     "select n, seq, turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at,"
-    " arguments_seq, arguments_i, result_seq from calls where (n, seq) > (?, ?) order by n, seq limit ?"
+    " arguments_seq, arguments_i, result_seq, parent from calls where (n, seq) > (?, ?) order by n, seq limit ?"
 )
 _COMPONENTS = (
     "select n, entity, type, body from components where (n, entity, type) > (?, ?, ?) order by n, entity, type limit ?"

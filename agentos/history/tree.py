@@ -28,6 +28,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     id names it, a step by its turn and number; seq is that of its entry, for a step its last model.requested; name is
     an agent's slug or a tool's name. ms is None while it is not over, or never began; that of a conversation is the sum
     of its turns. tokens are its own, of its conversation alone; total has those of all conversations below it too.
+    version, of a turn, names the version of the agent that it ran with, and those of toolboxes that have had several.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     ms: float | None = None
     tokens: Tokens = Tokens()
     total: Tokens = Tokens()
+    version: str = ""
     children: tuple[Node, ...] = ()
 
 
@@ -96,7 +98,7 @@ def _title(node: Node) -> str:
         return f"{node.name} {node.id}".strip()
     if node.kind == "call":
         return f"call {node.seq} {node.name}"
-    return node.id if node.kind == "step" else f"turn {node.seq}"
+    return node.id if node.kind == "step" else f"turn {node.seq} {node.version}".strip()
 
 
 def _ms(ms: float) -> str:

@@ -105,7 +105,7 @@ def _parked(turn: int, find: Find) -> bool:
     if state.requested or state.phase not in (Phase.CALL, Phase.GATE, Phase.SETTLING):
         return False
     waits = False
-    for call in state.calls:
+    for call in state.calls + state.inner:
         call_state = find(call, CallState)
         if call_state is None:
             continue
@@ -145,7 +145,7 @@ def _turn_row(turn: int, state: TurnState, at: int, find: Find) -> tuple[Any, ..
     config = find(turn, TurnConfig)
     assert config is not None
     if state.phase is not Phase.SETTLED:
-        return (turn, "open", None, None, 0, 0, 0, 0, config.started_at, None)
+        return (turn, "open", None, None, 0, 0, 0, 0, config.started_at, None, config.context)
     assert state.outcome is not None
     return (
         turn,
@@ -158,6 +158,7 @@ def _turn_row(turn: int, state: TurnState, at: int, find: Find) -> tuple[Any, ..
         state.output_tokens,
         config.started_at,
         at,
+        config.context,
     )
 
 
@@ -181,6 +182,7 @@ def _call_row(call: int, state: CallState, at: int, find: Find) -> tuple[Any, ..
         config.arguments[0],
         config.arguments[1],
         state.result or None,
+        config.parent,
     )
 
 

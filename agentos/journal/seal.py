@@ -12,7 +12,7 @@ from agentos.codec import encode_body, encode_json
 from agentos.components import Component
 from agentos.events.entry import Draft, encode_head
 from agentos.events.intake import POST_KIND, ChildEnded, Item
-from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot
+from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot, role_of
 from agentos.ids import CONVERSATION, Micros, Name, SaltSource
 from agentos.journal.projections import Times, project
 from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, PayloadRow, Unit, WakeupRow
@@ -87,6 +87,8 @@ def _commit(
     draft: Draft, seq: int, payloads: list[PayloadRow], messages: list[MessageRow], salts: SaltSource
 ) -> list[tuple[str, bytes]]:
     role = MESSAGE_ROLES.get(draft.data.kind)
+    if role == "tool":  # else it need not be asked
+        role = role_of(draft.data.kind, draft.data)
     commitments = []
     i = 0
     for name, value in draft.private:

@@ -1,14 +1,19 @@
-"""Logs of administration: what was installed and removed, one entry each, without a pass."""
+"""Logs of administration: what was installed, opened and removed, one entry each, without a pass."""
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+
+import msgspec
+
 from agentos import codec
-from agentos.components import AgentConfig, AgentState, Component
+from agentos.components import AgentConfig, AgentState, Component, ToolboxConfig
+from agentos.errors import StoreUnavailable
 from agentos.events.entry import Draft, Entry, Registry, seed_digest
 from agentos.events.kinds import EntryData
 from agentos.ids import CONVERSATION, Digest, Kind, LogId, SaltSource
 from agentos.journal import Head, decode_units, seal_drafts
-from agentos.kernel.catalog import Installed
 from agentos.kernel.tick import Ticker
 from agentos.persistence.base import LogRow, Store
 
@@ -16,13 +21,32 @@ Definition = tuple[str, str, str]
 """digest, kind and body: a row of `definitions`."""
 
 
+class Installed(msgspec.Struct, frozen=True):
+    """The version that a log has in force, None when it was removed or closed, and the count of versions so far."""
+
+    definition: Digest | None
+    revision: int
+
+
+class _Record(msgspec.Struct, frozen=True):
+    """An entry to be, as it was when it was told."""
+
+    log: LogId
+    kind: Kind
+    data: EntryData
+    components: tuple[Component, ...]
+    definitions: tuple[Definition, ...]
+
+
 class Administration:
-    """Writes to the logs of agents."""
+    """Writes to the logs of agents and toolboxes, one entry after the other, in the order in which it is told."""
 
     def __init__(self, store: Store, ticker: Ticker, registry: Registry, salts: SaltSource) -> None:
         self._store, self._ticker, self._registry, self._salts = store, ticker, registry, salts
+        self._writing = asyncio.Lock()
+        self._waiting: deque[_Record] = deque()
 
-    async def record(
+    def later(
         self,
         log: LogId,
         kind: Kind,
@@ -30,28 +54,49 @@ class Administration:
         components: tuple[Component, ...],
         definitions: tuple[Definition, ...] = (),
     ) -> None:
-        """Adds the entry, unless the last one says the same or another living process keeps the log."""
-        head = await self._head(log, kind)
-        if head is None:
-            return
-        draft = Draft(data=data, changes=tuple((CONVERSATION, component) for component in components))
-        last = await self._last(head)
-        if last is not None and type(last.data) is type(data) and _definition(last) == _definition(draft):
+        """An entry for the next `write`, which leaves it out when the last one says the same, or another living process
+        keeps the log."""
+        self._waiting.append(_Record(log, kind, data, components, definitions))
+
+    async def write(self) -> None:
+        """Writes what waits. Raises StoreUnavailable; what is not written waits on."""
+        async with self._writing:
+            while self._waiting:
+                record = self._waiting[0]
+                try:
+                    await self._write(record)
+                except StoreUnavailable:
+                    raise
+                except Exception:
+                    self._drop(record)  # it would fail for ever, and hold up those behind it
+                    raise
+                self._drop(record)
+
+    def forget(self, log: LogId) -> None:
+        """What waits for a log is not told any more."""
+        self._waiting = deque(record for record in self._waiting if record.log != log)
+
+    def _drop(self, record: _Record) -> None:
+        if self._waiting and self._waiting[0] is record:
+            self._waiting.popleft()
+
+    async def _write(self, record: _Record) -> None:
+        components = record.components
+        draft = Draft(data=record.data, changes=tuple((CONVERSATION, component) for component in components))
+        head = await self._head(record.log, record.kind)
+        if head is None or _says_the_same(await self._last(head), draft):
             return
         row, ticker = head.row, self._ticker
         unit = seal_drafts([draft], head, row.seq + 1, ticker.now(), ticker.writer, self._salts)
-        unit.components = [(log, value.component, codec.encode_struct(value).decode()) for value in components]
-        unit.definitions = definitions
+        unit.components = [(record.log, value.component, codec.encode_struct(value).decode()) for value in components]
+        unit.definitions = record.definitions
         await ticker.administer(unit)
 
-    async def installed(self, log: LogId) -> Installed | None:
-        """What the last entry of an agent's log says; None when there is none."""
+    async def installed(self, log: LogId) -> Installed:
+        """What the last entry of an agent's or a toolbox's log says."""
         row = await self._store.log(log)
         last = await self._last(Head(row=row)) if row is not None else None
-        if last is None:
-            return None
-        state = next((value for _, value in last.changes if isinstance(value, AgentState)), AgentState())
-        return Installed(_definition(last), state.revision)
+        return Installed(None, 0) if last is None else Installed(_definition(last), _revision(last))
 
     async def _head(self, log: LogId, kind: Kind) -> Head | None:
         writer = self._ticker.writer
@@ -71,5 +116,23 @@ class Administration:
         return units[-1][-1] if units else None
 
 
+def _says_the_same(last: Entry | None, draft: Draft) -> bool:
+    """A version that is in force is not told again; nor is that something is gone."""
+    if last is None:
+        return False
+    definition = _definition(last)
+    return definition == _definition(draft) and (definition is not None or type(last.data) is type(draft.data))
+
+
 def _definition(draft: Draft) -> Digest | None:
-    return next((value.definition for _, value in draft.changes if isinstance(value, AgentConfig)), None)
+    for _, value in draft.changes:
+        if isinstance(value, AgentConfig):
+            return value.definition
+        if isinstance(value, ToolboxConfig):
+            return None if value.closed else value.toolset
+    return None
+
+
+def _revision(draft: Draft) -> int:
+    """An agent's entry that removes it holds its state alone."""
+    return next((value.revision for _, value in draft.changes if isinstance(value, (AgentState, ToolboxConfig))), 1)

@@ -18,6 +18,7 @@ from agentos.kernel.loaded import Loaded, Ticket
 from agentos.kernel.logs import Foreign, Logs, inbox_row
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.tick import Ticker
+from agentos.kernel.waiters import unheard
 from agentos.persistence.base import Store
 from agentos.settings import Settings
 
@@ -96,6 +97,7 @@ class Commands:
         waiter = loaded.asks.get(seq)
         if waiter is None or waiter.done():
             waiter = loaded.asks[seq] = self._loop.create_future()
+            waiter.add_done_callback(unheard)
         return await asyncio.shield(waiter)
 
     def _check_input(self, text: str) -> None:

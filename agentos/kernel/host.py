@@ -10,12 +10,15 @@ from typing import Any
 from agentos.components import CallConfig, CallState, ConversationConfig, Waiting
 from agentos.effects import Runner
 from agentos.effects.base import owned
+from agentos.errors import ToolError
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
-from agentos.events.intake import Answer, Item, SlotFree
+from agentos.events.intake import Answer, InnerCall, Item, SlotFree
 from agentos.events.kinds import ApprovalRequested
 from agentos.ids import CONVERSATION, Digest, LogId, Micros, Name, call_id
 from agentos.kernel.catalog import Catalog
+from agentos.kernel.inner import Asked
+from agentos.kernel.installing import close_unused
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.logs import Logs
 from agentos.kernel.services import LiveServices
@@ -52,10 +55,17 @@ class LiveHost:
         if loaded is not None:
             self._ticker.feed(loaded, item, alone=not len(self._runner))
 
-    def definition(self, digest: str) -> tuple[str, str, str] | None:
-        if digest in self._catalog.stored:
-            return None
-        return self._catalog.definition(digest)
+    def definitions(self, digest: str) -> Sequence[tuple[str, str, str]]:
+        return () if digest in self._catalog.stored else self._catalog.definitions(digest)
+
+    def asked(self, log: LogId, item: InnerCall) -> Asked:
+        """What a running call asks for is intake of its turn. Raises ToolError when its log is no longer here."""
+        loaded = self._ticker.loaded.get(log)
+        if loaded is None:
+            raise ToolError("the call is over here; it may ask for no others")
+        waiter = loaded.ask_inner(item)
+        self._ticker.feed(loaded, item)
+        return waiter
 
     def give_slot_back(self, log: LogId, call: int) -> None:
         self.slots.give_back((log, call))
@@ -67,7 +77,8 @@ class LiveHost:
         self._runner.start(effect)
 
     def turn_started(self, context: Digest) -> None:
-        self._catalog.stored.add(context)
+        if context not in self._catalog.stored:
+            self._catalog.are_stored(context)
 
     def turn_finished(self, loaded: Loaded, turn: int) -> None:
         if self._services.lent:
@@ -85,6 +96,16 @@ class LiveHost:
 
     def lost(self, loaded: Loaded) -> None:
         self._logs.lost(loaded)
+        if self.slots.of(loaded.log):
+            self._spawn(self._free_slots(loaded.log))
+
+    async def _free_slots(self, log: LogId) -> None:
+        """No unit of a lost log will free its slots. A tool keeps its own until it has let go; a log that came back has
+        taken them over."""
+        await self._runner.wait_ended(log)
+        if log not in self._ticker.loaded:
+            for caller in self.slots.of(log):
+                self.slots.give_back(caller)
 
     def taken(self, log: LogId, keys: Sequence[str]) -> None:
         self._logs.taken(log, keys)
@@ -122,8 +143,8 @@ class LiveHost:
     def _close_turn_scope(self, loaded: Loaded, turn: int) -> None:
         config = loaded.slice.get(CONVERSATION, ConversationConfig)
         scope = self._services.scope_of(loaded.log, config.slug, turn) if config is not None else None
-        if scope is not None:
-            self._spawn(_close_with_parent(scope))
+        if scope is not None and config is not None:
+            self._spawn(_close_with_parent(scope, config.slug in self._catalog.agents))
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -131,9 +152,14 @@ class LiveHost:
         task.add_done_callback(self._tasks.discard)
 
 
-async def _close_with_parent(turn: Scope) -> None:
-    """The scope of a turn that has ended; that of its conversation too, when nothing is lent there any more."""
+async def _close_with_parent(turn: Scope, installed: bool) -> None:
+    """The scope of a turn that has ended; that of its conversation too, when nothing is lent there any more.
+
+    That of the agent stays as long as the agent is installed.
+    """
     await turn.close()
     conversation = turn.parent
-    if conversation is not None and not conversation.open and not conversation.children:
-        await conversation.close()
+    if conversation is not None:
+        await close_unused(conversation)
+        if not installed and conversation.parent is not None:
+            await close_unused(conversation.parent)

@@ -13,16 +13,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from agentos import codec
 from agentos.clock import Clock, SystemClock
 from agentos.components import (
-    AgentConfig,
-    AgentState,
     Component,
+    ConversationConfig,
     ConversationState,
+    ToolSpec,
     Verdict,
 )
-from agentos.definitions import AgentSpec, load_agent
+from agentos.definitions import AgentSpec, ToolboxUse
 from agentos.effects import Runner
 from agentos.errors import (
     ConfigurationError,
@@ -31,10 +30,6 @@ from agentos.errors import (
 )
 from agentos.events.entry import Entry, Registry
 from agentos.events.intake import Control, Start
-from agentos.events.kinds import (
-    AgentInstalled,
-    AgentRemoved,
-)
 from agentos.ids import (
     CONVERSATION,
     ConversationId,
@@ -52,19 +47,23 @@ from agentos.ids import (
 )
 from agentos.journal import decode_units
 from agentos.kernel.administration import Administration
+from agentos.kernel.agents import agent_of, read_agent
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.commands import Commands
 from agentos.kernel.conversation import Conversation
+from agentos.kernel.following import Following
 from agentos.kernel.host import LiveHost
+from agentos.kernel.installing import Installing
 from agentos.kernel.logs import Foreign, Logs
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.services import LiveServices
 from agentos.kernel.tick import Ticker
+from agentos.kernel.waiters import unheard
 from agentos.kernel.watch import Watched, Watchers, follow
 from agentos.models.base import ModelClient
 from agentos.persistence import open_store
 from agentos.persistence.base import Rows, Store
-from agentos.ports import Approval, Hook
+from agentos.ports import Approval, Hook, Observer
 from agentos.resources import Scope
 from agentos.resources.scope import Level
 from agentos.settings import Settings
@@ -90,6 +89,9 @@ class Kernel:
         hooks: Sequence[Hook] = (),
         systems: Sequence[System] = (),
         components: Sequence[type[Component]] = (),
+        keys: Sequence[Path] = (),
+        base_url: str | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self.store: Store = open_store(store) if isinstance(store, str) else store
         self.world = World()
@@ -103,14 +105,23 @@ class Kernel:
         self.schedule = SCHEDULE.with_systems(systems)
         self._host = LiveHost()
         self.slots = self._host.slots
-        self.catalog = Catalog(self.world, self.slots, self.clock, self.settings, self.schedule.digest(), approval)
+        self.catalog = Catalog(
+            self.world, self.slots, self.clock, self.settings, self.schedule.digest(), approval, keys, base_url
+        )
         self.catalog.hooks.extend(hooks)
         self.watchers = Watchers(self.settings.watch_queue_max)
         self.scope = Scope(Level.PROGRAM, "program", release_s=self.settings.release_s)
         self.services = LiveServices(
-            self.world, self.catalog, self.slots, self.watchers, self.clock, self.scope, self._host.reported
+            self.world,
+            self.catalog,
+            self.slots,
+            self.watchers,
+            self.clock,
+            self.scope,
+            self._host.reported,
+            self._host.asked,
         )
-        self.runner = Runner(self.services)
+        self.runner = Runner(self.services, observers)
         self.ticker = Ticker(
             self.world, self.store, self.schedule, self.clock, self.settings, self.services, self._host, self._salts
         )
@@ -128,13 +139,18 @@ class Kernel:
             self.store, self.ticker, self.logs, self.runner, self.registry, self.clock, self.settings
         )
         self._administration = Administration(self.store, self.ticker, self.registry, self._salts)
-        self._poller: asyncio.Task[None] | None = None
+        self._installing = Installing(
+            self.catalog, self._administration, self.world, self.scope, self.runner, self.clock
+        )
+        self._following = Following(self.catalog, self._installing, self.world)
+        self._pollers: list[asyncio.Task[None]] = []
+        self._reloading = False
 
     async def __aenter__(self) -> Kernel:
         self.runner.open()
         self._commands.open()
         self.ticker.open(await self.store.open(uuid.uuid4().hex))
-        self._poller = asyncio.get_running_loop().create_task(self._poll())
+        self._pollers.append(asyncio.get_running_loop().create_task(self._poll()))
         return self
 
     async def __aexit__(
@@ -154,6 +170,7 @@ class Kernel:
         try:
             if grace_s > 0:
                 await self._drain(grace_s)
+                await self._installing.wait_recorded(grace_s)
             self.ticker.starting, self.services.closing = False, True
             self.runner.cancel_all()
             await self.runner.wait_idle(self.settings.release_s)
@@ -171,10 +188,11 @@ class Kernel:
             await self.runner.wait_idle(until - self.clock.monotonic())
 
     async def _shut(self) -> None:
-        if self._poller is not None:
-            self._poller.cancel()
-            await asyncio.gather(self._poller, return_exceptions=True)
+        for poller in self._pollers:
+            poller.cancel()
+        await asyncio.gather(*self._pollers, return_exceptions=True)
         await self._host.close()
+        await self._installing.close()
         await self.logs.close()
         await self.ticker.close()
         self.runner.close()
@@ -187,64 +205,97 @@ class Kernel:
 
     # What is installed
 
-    async def install(self, spec: AgentSpec | str | os.PathLike[str], *, model: ModelClient | None = None) -> Name:
-        """Puts an agent in force, from a spec or a file; turns that are open keep what they pinned.
+    async def install(
+        self,
+        spec: AgentSpec | str | os.PathLike[str],
+        *,
+        model: ModelClient | None = None,
+        working_directory: Path | None = None,
+    ) -> Name:
+        """Puts an agent in force, from a spec or a file, with the toolboxes that it holds; open turns keep what they
+        pinned. A file is followed from here on (see `refresh`), also that of a spec which says what its file says.
 
+        working_directory: what the paths of toolboxes count from that say so; by default where this process is.
         Errors: ConfigurationError naming file and line. References to toolboxes and agents are checked at its first turn,
         so that agents may name each other in any order; `check` does it at once.
         """
-        base = None
-        if not isinstance(spec, AgentSpec):
-            base, spec = _read_agent(Path(spec))
-        slug = Name(spec.slug)
-        log = LogId(agent_id(slug))
-        digest = self.catalog.install(spec, base, model, await self._administration.installed(log))
-        config, state = self.world.get(agent_id(slug), AgentConfig), self.world.get(agent_id(slug), AgentState)
-        assert config is not None and state is not None
-        body = codec.encode_body(spec.model_dump(mode="json"))
-        await self._administration.record(
-            log, Kind.AGENT, AgentInstalled(), (config, state), ((digest, "agent", body),)
-        )
-        return slug
+        spec, path, seen = read_agent(spec)
+        agent = agent_of(spec, working_directory, model)
+        async with self._installing.lock:
+            self._installing.forget_bound(agent.slug)
+            await self._installing.put_agent(agent)
+            self._following.follow(agent, path, seen)
+        self._watch_files()
+        return agent.slug
+
+    async def refresh(self, agent: str | None = None) -> list[str]:
+        """Takes up what was edited, for turns that begin from here on: the files of an agent, of its toolboxes and of the
+        agents that it may ask; None is all of them. Gives what became of it, a sentence each.
+
+        `start`, `send` and `ask` do so for their agent unless the setting follow_files is off. Nothing edited costs a stat
+        for each file. A broken edit leaves what is in force, and is told: here, by a warning, and in the World
+        (`AgentProblem`, `ToolboxState.problem`).
+        Errors: UnknownAgent, StoreUnavailable.
+        """
+        self._commands.check_open()
+        if agent is not None:
+            self.catalog.spec(agent)
+        return await self._following.refresh(Name(agent) if agent is not None else None)
 
     def check(self) -> None:
-        """Resolves every installed agent. Raises ConfigurationError for the first that names what is not there."""
+        """Resolves every installed agent, and makes its model.
+
+        Errors: ConfigurationError for what is not there; of several agents it tells the first problem of each, a line each.
+        """
+        problems: list[ConfigurationError] = []
         for slug in self.catalog.agents:
-            self.catalog.current(agent_id(slug), 0)
+            try:
+                self.offered(slug)
+            except ConfigurationError as error:
+                problems.append(error)
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise ConfigurationError("\n".join(map(str, problems)))
+
+    def offered(self, agent: str) -> tuple[ToolSpec, ...]:
+        """The tools that the model of an agent would be offered in a turn that begins now, by name.
+
+        Errors: UnknownAgent; ConfigurationError for a reference that leads nowhere, and for a model that cannot be made.
+        """
+        spec = self.catalog.spec(agent)
+        context = self.catalog.pinned(self.catalog.current(agent_id(agent), 0))
+        self.catalog.model(Name(spec.slug), spec.model_ref)
+        return context.tools
 
     async def add_toolbox(self, toolbox: Toolbox) -> Name:
-        """Opens a toolbox and shares it among the agents that name it."""
-        await toolbox.open()
-        try:
-            self.catalog.add_toolbox(toolbox)
-        except ConfigurationError:
-            await toolbox.close()
-            raise
-        self.scope.child(Level.TOOLBOX, toolbox.name).push("toolbox", toolbox.close)
+        """Opens a toolbox and shares it among the agents that name it. Raises ConfigurationError."""
+        async with self._installing.lock:
+            await self._installing.put_toolbox(toolbox)
+        self._watch_files()
         return toolbox.name
 
     def bind(
         self, agent: str, toolbox: str, *, expose: Sequence[str] | None = None, grant: Sequence[str] | None = None
     ) -> None:
-        """Lets an installed agent use an open toolbox from its next turn on."""
-        self.catalog.rebind(Name(agent), self.catalog.spec(agent).bound(toolbox, expose, grant))
+        """Lets an installed agent use an open toolbox from its next turn on, until it is installed anew."""
+        self._installing.rebind(Name(agent), toolbox, ToolboxUse(name=toolbox, expose=expose, grant=grant))
 
     def unbind(self, agent: str, toolbox: str) -> None:
-        self.catalog.rebind(Name(agent), self.catalog.spec(agent).unbound(toolbox))
+        self._installing.rebind(Name(agent), toolbox, None)
 
     async def remove(self, name: str) -> None:
-        """Removes an agent, whose open turns end as they are, or a toolbox, which is closed."""
-        if Name(name) in self.catalog.agents:
-            self.catalog.remove_agent(Name(name))
-            state = self.world.get(agent_id(name), AgentState)
-            assert state is not None
-            await self._administration.record(LogId(agent_id(name)), Kind.AGENT, AgentRemoved(), (state,))
-            return
-        self.catalog.remove_toolbox(Name(name))
-        self.slots.remove(Name(name))
-        scope = self.scope.find(Level.TOOLBOX, name)
-        if scope is not None:
-            await scope.close()
+        """Removes an agent, whose open turns end as they are, or a toolbox; its own toolboxes go with an agent.
+
+        A toolbox takes no more calls, and closes when those that run have ended.
+        Errors: UnknownToolbox; ReleaseFailed when it does not close.
+        """
+        async with self._installing.lock:
+            if Name(name) in self.catalog.agents:
+                await self._installing.take_agent(Name(name))
+                self._following.forget(Name(name))
+            else:
+                await self._installing.take_toolbox(Name(name))
 
     # Conversations
 
@@ -253,6 +304,8 @@ class Kernel:
         self._commands.check_open()
         slug = Name(agent)
         self.catalog.spec(agent)
+        if self.settings.follow_files and self._following.anything:
+            await self._following.refresh(slug)
         id_ = ConversationId(
             hashed_id(Kind.CONVERSATION, agent, key) if key is not None else self._ids.new(Kind.CONVERSATION)
         )
@@ -267,6 +320,7 @@ class Kernel:
         )
         loaded = self.logs.begin(LogId(id_), item)
         loaded.begun = asyncio.get_running_loop().create_future()
+        loaded.begun.add_done_callback(unheard)
         self.ticker.feed(loaded, item)
         await asyncio.shield(loaded.begun)
         self.logs.evict()
@@ -311,9 +365,13 @@ class Kernel:
         return loaded.times.shown if loaded is not None else "unloaded"
 
     async def send(self, id_: str, text: str, *, key: str | None = None, ephemeral: bool = False) -> int:
+        if self.settings.follow_files and self._following.anything:
+            await self._follow(LogId(id_))
         return await self._commands.send(LogId(id_), text, key, ephemeral)
 
     async def ask(self, id_: str, text: str, *, ephemeral: bool = False) -> RunOutcome:
+        if self.settings.follow_files and self._following.anything:
+            await self._follow(LogId(id_))
         return await self._commands.ask(LogId(id_), text, ephemeral)
 
     async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> None:
@@ -356,6 +414,30 @@ class Kernel:
                     self._host.ask_port(loaded, call)
         return resumed
 
+    async def _follow(self, log: LogId) -> None:
+        """Takes up what was edited for the next turn of a conversation; one that others own is theirs to look after."""
+        self._commands.check_open()
+        try:
+            loaded = self.ticker.loaded.get(log) or await self.logs.get(log)
+        except Foreign:
+            return
+        config = loaded.slice.get(CONVERSATION, ConversationConfig)
+        if config is not None:
+            await self._following.refresh(config.slug)
+
+    def _watch_files(self) -> None:
+        """From the first thing on that there is to look at."""
+        if self.settings.follow_files and not self._reloading and self._following.anything:
+            self._reloading = True
+            self._pollers.append(asyncio.get_running_loop().create_task(self._reload()))
+
+    async def _reload(self) -> None:
+        """For turns that begin with no word of this process: delegated ones, and those of the inbox."""
+        while True:
+            await self.clock.sleep(self.settings.reload_poll_s)
+            with contextlib.suppress(StoreUnavailable):
+                await self._following.refresh(None)
+
     async def _poll(self) -> None:
         """Sees what other processes wrote for us; a store that is out of reach is asked again."""
         behind = False
@@ -366,11 +448,6 @@ class Kernel:
                 if behind:
                     await self.logs.poll()
                     behind = False
-
-
-def _read_agent(path: Path) -> tuple[Path, AgentSpec]:
-    """An agent file, and the folder that its relative paths count from."""
-    return path.resolve().parent, load_agent(path)
 
 
 async def _watch(kernel: Kernel, log: LogId, after: int) -> AsyncIterator[Watched]:
@@ -396,10 +473,15 @@ async def open(
     hooks: Sequence[Hook] = (),
     systems: Sequence[System] = (),
     components: Sequence[type[Component]] = (),
+    keys: Sequence[Path] = (),
+    base_url: str | None = None,
+    observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Kernel]:
     """A kernel over a store, closed at the end of the block.
 
     url: memory:, sqlite:///FILE, or a Store. ids, clock and salts replace the sources of ids, time and salts (tests do).
+    keys are key files, asked before those of this user; base_url replaces the address of every model over a network.
+    observers are told of every effect.
     Errors: StoreError when the store cannot be opened; ConfigurationError for an unknown kind of url.
     """
     kernel = Kernel(
@@ -412,6 +494,9 @@ async def open(
         hooks=hooks,
         systems=systems,
         components=components,
+        keys=keys,
+        base_url=base_url,
+        observers=observers,
     )
     async with kernel:
         yield kernel

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from agentos.clock import Timer
-from agentos.events.intake import Item
+from agentos.events.intake import InnerCall, Item
 from agentos.ids import LogId
 from agentos.journal import Head, Times
+from agentos.kernel.inner import Asked, InnerCalls
 from agentos.kernel.outcome import RunOutcome
 from agentos.persistence.base import WakeupRow
 from agentos.world import Slice
@@ -27,6 +28,7 @@ class Loaded:
         "begun",
         "flying",
         "head",
+        "inner",
         "intake",
         "keys",
         "log",
@@ -43,11 +45,18 @@ class Loaded:
         self.times = times
         self.flying = self.again = self.resumed = False
         self.begun: asyncio.Future[None] | None = None
+        self.inner: InnerCalls | None = None
         self.intake: list[Item] = []
         self.keys: dict[int, str] = {}
         self.asks: dict[int, asyncio.Future[RunOutcome]] = {}
         self.alarms: dict[tuple[str, int, int], WakeupRow] = {}
         self.timers: dict[tuple[str, int, int], Timer] = {}
+
+    def ask_inner(self, item: InnerCall) -> Asked:
+        """The end of an inner call that is fed next."""
+        if self.inner is None:
+            self.inner = InnerCalls(self.log)
+        return self.inner.ask(item)
 
     def key_of(self, item: Item) -> str | None:
         """The inbox key that an item came under; forgotten once asked."""

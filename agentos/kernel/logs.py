@@ -19,6 +19,7 @@ from agentos.journal import Head, Times, fold
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.tick import STORE_RETRY_S, Ticker
+from agentos.kernel.waiters import unheard
 from agentos.persistence.base import InboxRow, LogRow, Store, StoredEntry
 from agentos.world import World
 
@@ -80,6 +81,7 @@ class Logs:
             if task is None:
                 task = self._loads[log] = asyncio.get_running_loop().create_task(self._load(log))
                 task.add_done_callback(lambda _: self._loads.pop(log, None))
+                task.add_done_callback(unheard)
             await asyncio.shield(task)
         return found
 
@@ -261,7 +263,7 @@ class Logs:
 def _waits_for_slot(loaded: Loaded, state: ConversationState) -> bool:
     """Whether a call stands in line: the word that its turn has come finds loaded logs alone."""
     turn = loaded.slice.get(state.open_turn, TurnState) if state.open_turn else None
-    calls = turn.calls if turn is not None else ()
+    calls = turn.calls + turn.inner if turn is not None else ()
     return any(
         (c := loaded.slice.get(call, CallState)) is not None and c.status is CallStatus.PROPOSED for call in calls
     )

@@ -13,16 +13,19 @@ from agentos.components import (
     CallState,
     ConversationConfig,
     ModelRef,
+    Narrowing,
     ToolboxSharing,
     TurnConfig,
     TurnState,
 )
 from agentos.errors import UnknownConversation
 from agentos.events.effects import RequestModel
-from agentos.events.intake import Item
+from agentos.events.intake import InnerCall, Item
 from agentos.events.model import ModelDelta, ModelRequest
 from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Name, call_id, log_and_seq, turn_id
 from agentos.kernel.catalog import Catalog
+from agentos.kernel.inner import Asked
+from agentos.kernel.nesting import callers_above, parents_of
 from agentos.kernel.watch import Watchers
 from agentos.lineage import FrameType, Lineage, LineageFrame
 from agentos.models.base import ModelClient
@@ -31,7 +34,7 @@ from agentos.prompting import build_request, request_digest
 from agentos.resources import Scope, Slots
 from agentos.resources.scope import Level
 from agentos.toolboxes.base import Toolbox
-from agentos.world import Slice, World
+from agentos.world import Slice, View, World
 
 
 class LiveServices:
@@ -46,12 +49,13 @@ class LiveServices:
         clock: Clock,
         program: Scope,
         report: Callable[[LogId, Item], None],
+        ask_inner: Callable[[LogId, InnerCall], Asked],
     ) -> None:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
         self.lent = self.closing = False
         self.clock = clock
-        self._report = report
+        self._report, self._ask_inner = report, ask_inner
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         """In a kernel that is closing no call begins: it would be stored as started, and never run."""
@@ -66,14 +70,20 @@ class LiveServices:
             access = next((tool.access for tool in toolbox.tools() if tool.name == config.tool), access)
         return self._slots.take(toolbox.name, (log, call), self._slug(log), access)
 
-    def context(self, agent: AgentId, depth: int) -> Digest:
-        return self._catalog.current(agent, depth)
+    def deadlock(self, view: View, call: int) -> bool:
+        return self._slots.would_wait_for_ever((view.log, call), list(callers_above(self._world, view, call)))
+
+    def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
+        return self._catalog.current(agent, depth, narrowings)
 
     def pinned(self, digest: Digest) -> AgentContext:
         return self._catalog.pinned(digest)
 
     def report(self, log: LogId, item: Item) -> None:
         self._report(log, item)
+
+    def ask_inner(self, log: LogId, item: InnerCall) -> Asked:
+        return self._ask_inner(log, item)
 
     def publish_delta(self, delta: ModelDelta) -> None:
         self._watchers.delta(delta)
@@ -114,8 +124,8 @@ class LiveServices:
         assert config is not None and state is not None, "an effect belongs to an open call"
         return config, state
 
-    def lineage(self, log: LogId, turn: int, call: int) -> Lineage:
-        """The chain from the root conversation to this call, as far up as conversations are loaded.
+    def lineage(self, log: LogId, turn: int, call: int = 0) -> Lineage:
+        """The chain from the root conversation to this call, 0 for the turn itself, as far up as conversations are loaded.
 
         Above a conversation stands the call that its turn works for, which with `reuse` is not the one that began it.
         """
@@ -124,9 +134,10 @@ class LiveServices:
             config, turn_config = slice_.get(CONVERSATION, ConversationConfig), slice_.get(turn, TurnConfig)
             if config is None or turn_config is None:
                 break
-            state = slice_.get(call, CallState)
-            started_at = state.started_at if state is not None else None
-            frames.append(LineageFrame(FrameType.CALL, call_id(log, call), started_at or turn_config.started_at))
+            for one in (call, *parents_of(slice_.get, call)) if call else ():
+                state = slice_.get(one, CallState)
+                started_at = state.started_at if state is not None else None
+                frames.append(LineageFrame(FrameType.CALL, call_id(log, one), started_at or turn_config.started_at))
             frames.append(LineageFrame(FrameType.TURN, turn_id(log, turn), turn_config.started_at))
             frames.append(LineageFrame(FrameType.CONVERSATION, log, config.started_at))
             cause = turn_config.causes[0] if turn_config.causes else None

@@ -21,6 +21,7 @@ from agentos.events.intake import Item
 from agentos.events.kinds import (
     CallDoubted,
     CallFinished,
+    CallNested,
     CallStarted,
     InputReceived,
     Snapshot,
@@ -45,7 +46,7 @@ STORE_RETRY_S = 0.5
 class Host(Protocol):
     """What the tick needs of the kernel around it."""
 
-    def definition(self, digest: str) -> tuple[str, str, str] | None: ...
+    def definitions(self, digest: str) -> Sequence[tuple[str, str, str]]: ...
     def give_slot_back(self, log: LogId, call: int) -> None: ...
     def route(self, log: LogId, item: Item, key: str) -> None: ...
     def start_effect(self, effect: Effect) -> None: ...
@@ -107,6 +108,7 @@ class Ticker:
             InputReceived: self._input_stored,
             TurnStarted: self._turn_started,
             TurnFinished: self._turn_finished,
+            CallNested: self._call_nested,
             CallStarted: self._call_started,
             CallFinished: self._call_finished,
             CallDoubted: self._call_finished,
@@ -223,6 +225,7 @@ class Ticker:
         taken = [(item, key) for item in view.taken if (key := loaded.key_of(item)) is not None] if loaded.keys else []
         if not view.drafts and not view.posts and not taken:
             loaded.intake = view.intake
+            self._tell_refused(loaded, view)
             self.waiters.dropped(view)
             self.waiters.raised(loaded, view, failures)
             return None
@@ -246,6 +249,7 @@ class Ticker:
         for call in (*view.slots, *_in_line(view)):
             self._host.give_slot_back(view.log, call)
         loaded.intake = view.intake
+        self._tell_refused(loaded, view)
         self.waiters.fail(loaded, view.taken, error)
 
     def _define(self, sealed: Sealed, view: View) -> None:
@@ -253,9 +257,9 @@ class Ticker:
         unit = sealed.unit
         for draft in sealed.drafts:
             if type(draft.data) is TurnStarted:
-                row = self._host.definition(view.get(draft.turn, TurnConfig).context)
-                if row is not None:
-                    unit.definitions = [*unit.definitions, row]
+                rows = self._host.definitions(view.get(draft.turn, TurnConfig).context)
+                if rows:
+                    unit.definitions = [*unit.definitions, *rows]
 
     def _append(
         self, units: list[Unit], flight: list[_InFlight], admin: list[tuple[Unit, asyncio.Future[Verdict]]]
@@ -332,6 +336,8 @@ class Ticker:
             if tell is not None:
                 tell(loaded, view, seq, draft)
             seq += 1
+        if loaded.inner is not None:
+            loaded.inner.refused(view.taken)
         apply(self._world, loaded.slice, view, sealed, loaded.times)
         self._spread(running)
         self._down(loaded)
@@ -376,11 +382,21 @@ class Ticker:
         self.waiters.turn_finished(loaded, view, draft.turn)
         self._host.turn_finished(loaded, draft.turn)
 
+    def _call_nested(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+        if loaded.inner is not None:
+            loaded.inner.nested(seq, draft)
+
+    def _tell_refused(self, loaded: Loaded, view: View) -> None:
+        if loaded.inner is not None:
+            loaded.inner.refused(view.taken)
+
     def _call_started(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
         view.slots = [call for call in view.slots if call != draft.call]
 
-    def _call_finished(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+    def _call_finished(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
         data = draft.data
+        if loaded.inner is not None:
+            loaded.inner.finished(draft)
         if type(data) is not CallFinished or data.status is not CallStatus.LOST:
             self._host.give_slot_back(view.log, draft.call)
 
@@ -465,7 +481,7 @@ class Ticker:
 def _in_line(view: View) -> list[int]:
     """The calls that could not start in this pass; they may have been put in line."""
     turn = view.find(view.turn, TurnState)
-    return [call for call in turn.calls if _is_proposed(view, call)] if turn is not None else []
+    return [call for call in turn.calls + turn.inner if _is_proposed(view, call)] if turn is not None else []
 
 
 def _is_proposed(view: View, call: int) -> bool:

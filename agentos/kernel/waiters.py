@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from agentos.components import TurnConfig
 from agentos.errors import AgentosError, ConversationClosed, KernelClosed
@@ -13,6 +14,12 @@ from agentos.kernel.loaded import Loaded, Ticket
 from agentos.kernel.outcome import RunOutcome, outcome_of
 from agentos.systems.schedule import PassFailure
 from agentos.world import View
+
+
+def unheard(future: asyncio.Future[Any]) -> None:
+    """A callback for what several wait for, each behind a shield: when all have gone, its error is no one's to hear."""
+    if not future.cancelled():
+        future.exception()
 
 
 class Waiters:

@@ -31,6 +31,7 @@ TURN = (
     "output_tokens",
     "started_at",
     "finished_at",
+    "context",
 )
 CALL = (
     "seq",
@@ -49,12 +50,13 @@ CALL = (
     "arguments_seq",
     "arguments_i",
     "result_seq",
+    "parent",
 )
 
 SET_ONCE = {
     "conversations": ("id", "depth", "parent", "root", "started_at"),
-    "turns": ("started_at",),
-    "calls": ("turn", "step", "ordinal", "tool"),
+    "turns": ("started_at", "context"),
+    "calls": ("turn", "step", "ordinal", "tool", "parent"),
 }
 
 

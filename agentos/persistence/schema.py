@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
@@ -158,6 +158,7 @@ turns = _keyed(
     _integer("output_tokens"),
     _integer("started_at"),
     _integer("finished_at", null=True),
+    _text("context", null=True),
 )
 
 calls = _keyed(
@@ -180,6 +181,7 @@ calls = _keyed(
     _integer("arguments_seq", null=True),
     _integer("arguments_i", null=True),
     _integer("result_seq", null=True),
+    _integer("parent", null=True),
 )
 
 definitions = _keyed("definitions", ("digest",), _text("digest"), _text("kind"), _text("body"))

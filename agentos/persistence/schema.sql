@@ -1,11 +1,12 @@
--- The first schema of a store in SQLite. `schema.py` says the same to SQLAlchemy, and a test keeps the two equal.
+-- The schema of a store in SQLite. `schema.py` says the same to SQLAlchemy, `migrations/` leads to it from older ones, and
+-- tests keep the three equal.
 -- Times are microseconds since 1970, UTC. n is the number of a log; (n, seq) is the key of nearly everything.
 -- A salt and a body (or text) are NULL together, and only once they were erased or taken.
 -- entries, payloads and messages keep the order of arrival, so that a batch of many logs fills few pages; the others, the
 -- order of their keys.
 
 pragma application_id = 1634168691;
-pragma user_version = 1;
+pragma user_version = 2;
 
 -- Head, ownership and fence of each log. A fork holds entries from upto + 1; those before are its parent's.
 create table logs (
@@ -50,7 +51,8 @@ create table payloads (
     primary key (n, seq, i)
 );
 
--- What was said: value 0 of each entry that is a message of the user, the assistant or a tool.
+-- What was said: value 0 of each entry that is a message of the user, the assistant or a tool. What an inner call brought
+-- only its tool has read; it stands in payloads.
 create table messages (
     n integer not null,
     seq integer not null,
@@ -92,6 +94,7 @@ create index conversations_open on conversations (open_turn) where open_turn > 0
 create index conversations_parent on conversations (parent) where parent is not null;
 create index conversations_root on conversations (root) where parent is not null;
 
+-- context is the digest of what the turn pinned; its body stands in definitions.
 create table turns (
     n integer not null,
     seq integer not null,
@@ -104,10 +107,12 @@ create table turns (
     output_tokens integer not null,
     started_at integer not null,
     finished_at integer,
+    context text,
     primary key (n, seq)
 ) without rowid;
 
--- (arguments_seq, arguments_i) is the payload that holds the arguments, result_seq the message that holds the result.
+-- (arguments_seq, arguments_i) is the payload that holds the arguments, result_seq the entry that holds the result. parent
+-- is the seq of the call that asked for an inner call.
 create table calls (
     n integer not null,
     seq integer not null,
@@ -126,6 +131,7 @@ create table calls (
     arguments_seq integer,
     arguments_i integer,
     result_seq integer,
+    parent integer,
     primary key (n, seq)
 ) without rowid;
 
@@ -215,7 +221,8 @@ select
         || printf('.%06dZ', turns.started_at % 1000000) as started_at,
     strftime('%Y-%m-%dT%H:%M:%S', turns.finished_at / 1000000, 'unixepoch')
         || printf('.%06dZ', turns.finished_at % 1000000) as finished_at,
-    (turns.finished_at - turns.started_at) / 1000.0 as ms
+    (turns.finished_at - turns.started_at) / 1000.0 as ms,
+    turns.context as context
 from turns join logs on logs.n = turns.n;
 
 create view tool_calls as
@@ -230,17 +237,20 @@ select
     calls.attempt as attempt,
     calls.child as child,
     payloads.body as arguments,
-    messages.text as result,
+    coalesce(messages.text, results.body) as result,
     strftime('%Y-%m-%dT%H:%M:%S', calls.started_at / 1000000, 'unixepoch')
         || printf('.%06dZ', calls.started_at % 1000000) as started_at,
     strftime('%Y-%m-%dT%H:%M:%S', calls.finished_at / 1000000, 'unixepoch')
         || printf('.%06dZ', calls.finished_at % 1000000) as finished_at,
-    (calls.finished_at - calls.started_at) / 1000.0 as ms
+    (calls.finished_at - calls.started_at) / 1000.0 as ms,
+    case when calls.parent > 0 then 'call_' || substr(logs.id, instr(logs.id, '_') + 1) || '_' || calls.parent end
+        as parent_call
 from calls
     join logs on logs.n = calls.n
     left join payloads
         on payloads.n = calls.n and payloads.seq = calls.arguments_seq and payloads.i = calls.arguments_i
-    left join messages on messages.n = calls.n and messages.seq = calls.result_seq;
+    left join messages on messages.n = calls.n and messages.seq = calls.result_seq
+    left join payloads as results on results.n = calls.n and results.seq = calls.result_seq and results.i = 0;
 
 create view entities as
 select

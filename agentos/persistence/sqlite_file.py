@@ -17,13 +17,13 @@ from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
-from agentos.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from agentos.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, StoreTooOld, StoreUnavailable
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x61676F73
 """What SQLite's header names the file as: "agos"."""
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_TIMEOUT_MS = 5_000
 """How long a locked file is waited for."""
 STATEMENTS_MAX = 256
@@ -60,7 +60,9 @@ def open_for_writing(url: str, path: str, durability: Durability, busy_timeout_m
         path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_MAX
     )
     try:
-        patiently(lambda: _prepare(db, url, durability), busy_timeout_ms)
+        version = patiently(lambda: _prepare(db, url, durability), busy_timeout_ms)
+        if version < SCHEMA_VERSION:
+            _upgrade(url, path, busy_timeout_ms)
     except sqlite3.Error as error:
         db.close()
         raise store_error(url, error, busy_timeout_ms) from error
@@ -82,8 +84,11 @@ def open_for_reading(url: str, path: str) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        if check_identity(db, url) == 0:
+        version = check_identity(db, url)
+        if version == 0:
             raise StoreUnavailable(url, "the file is empty")
+        if version < SCHEMA_VERSION:
+            raise StoreTooOld(url, version, SCHEMA_VERSION)
     except BaseException:
         db.close()
         raise
@@ -160,7 +165,15 @@ def _make_file(url: str, path: str) -> None:
         raise StoreUnavailable(url, f"cannot make {path}: {error.strerror}") from error
 
 
-def _prepare(db: sqlite3.Connection, url: str, durability: Durability) -> None:
+def _upgrade(url: str, path: str, busy_timeout_ms: int) -> None:
+    """Alembic takes longer to import than all the rest, and is imported for an older store alone."""
+    from agentos.persistence.upgrading import upgrade
+
+    upgrade(url, path, SCHEMA_VERSION, busy_timeout_ms)
+
+
+def _prepare(db: sqlite3.Connection, url: str, durability: Durability) -> int:
+    """Gives the schema version of the file; a new one gets the schema of this program."""
     version = check_identity(db, url)
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
     if mode != "wal":
@@ -169,8 +182,10 @@ def _prepare(db: sqlite3.Connection, url: str, durability: Durability) -> None:
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute("PRAGMA foreign_keys=ON")
     db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
-    if version == 0:
-        _create_schema(db)
+    if version:
+        return version
+    _create_schema(db)
+    return SCHEMA_VERSION
 
 
 def _create_schema(db: sqlite3.Connection) -> None:

@@ -35,7 +35,7 @@ SET_CONVERSATION = (
 )
 SET_TURN = (
     "INSERT INTO turns (n, seq, state, outcome, outcome_name, steps, calls, input_tokens, output_tokens, started_at,"
-    " finished_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " finished_at, context) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (n, seq) DO UPDATE SET state = excluded.state, outcome = excluded.outcome,"
     " outcome_name = excluded.outcome_name, steps = excluded.steps, calls = excluded.calls,"
     " input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,"
@@ -43,7 +43,8 @@ SET_TURN = (
 )
 SET_CALL = (
     "INSERT INTO calls (n, seq, turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at,"
-    " finished_at, arguments_seq, arguments_i, result_seq) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " finished_at, arguments_seq, arguments_i, result_seq, parent)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (n, seq) DO UPDATE SET toolbox = excluded.toolbox, effect = excluded.effect,"
     " status = excluded.status, kind = excluded.kind, attempt = excluded.attempt, child = excluded.child,"
     " started_at = excluded.started_at, finished_at = excluded.finished_at,"

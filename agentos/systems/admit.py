@@ -11,6 +11,7 @@ from agentos.components import (
     ConversationConfig,
     ConversationState,
     ConversationStatus,
+    Narrowing,
     Outcome,
     Phase,
     TurnConfig,
@@ -28,6 +29,7 @@ from agentos.events.intake import (
     ControlItem,
     Delegate,
     HookReport,
+    InnerCall,
     Input,
     Item,
     ModelReport,
@@ -49,6 +51,7 @@ from agentos.events.kinds import (
 )
 from agentos.ids import CONVERSATION, CallId, Micros, Name, log_and_seq
 from agentos.systems.ending import replace, settling, stopping
+from agentos.systems.inner import is_asked
 from agentos.systems.schedule import system
 from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
@@ -74,8 +77,10 @@ def _begin_turn(view: View) -> Decision:
     if state is None or not state.waiting or view.turn or state.status is ConversationStatus.PAUSED:
         return NOTHING
     config = view.get(CONVERSATION, ConversationConfig)
-    digest, context = view.context(config.agent, config.depth)
-    turn, limits, taken = view.next, context.limits, _for_one_turn(state.waiting)
+    taken = _for_one_turn(state.waiting)
+    narrowings = tuple(waiting.narrowing for waiting in taken if waiting.narrowing is not None)
+    digest, context = view.context(config.agent, config.depth, narrowings)
+    turn, limits = view.next, context.limits
     deadline = Micros(view.now + round(limits.turn_s * 1e6)) if limits.turn_s else None
     pinned = TurnConfig(
         context=digest,
@@ -134,11 +139,15 @@ def _delegate(view: View, item: Delegate) -> Decision:
     state = view.conversation
     if state is None:
         started = _started(view, item.start, None)
-        return Decision((started, _received(ConversationState(), view.next + 1, item.text, item, cause=item.call)))
+        return Decision((started, _task(ConversationState(), view.next + 1, item)))
     if state.status is ConversationStatus.CLOSED:
         end = ChildEnded(call=item.call, outcome=Outcome.FAILED, outcome_name=Name("closed"), text="it is closed")
         return Decision(posts=(Post(log_and_seq(item.call)[0], f"end:{item.call}", end),), dropped=(item,))
-    return Decision((_received(state, view.next, item.text, item, cause=item.call),))
+    return Decision((_task(state, view.next, item),))
+
+
+def _task(state: ConversationState, seq: int, item: Delegate) -> Draft:
+    return _received(state, seq, item.text, item, cause=item.call, narrowing=item.narrowing)
 
 
 def _input(view: View, item: Input) -> Decision:
@@ -161,8 +170,9 @@ def _received(
     by: Name = NOBODY,
     cause: CallId | None = None,
     ephemeral: bool = False,
+    narrowing: Narrowing | None = None,
 ) -> Draft:
-    waiting = (*state.waiting, WaitingInput(seq, cause, ephemeral))
+    waiting = (*state.waiting, WaitingInput(seq, cause, ephemeral, narrowing))
     return Draft(
         data=InputReceived(key=key, ephemeral=ephemeral),
         changes=((CONVERSATION, replace(state, waiting=waiting)),),
@@ -221,7 +231,15 @@ def _wake(view: View, item: Wake) -> Decision:
         after = settling(view, Outcome.LIMIT, Name("time"))
         draft = Draft(data=fired, turn=turn, changes=((turn, after),), fed=item)
         return stopping(view, draft, view.pinned(turn).limits.cancel_grace_s)
-    return NOTHING
+    return NOTHING if _is_awaited(view, item) else Decision(dropped=(item,))
+
+
+def _is_awaited(view: View, item: Wake) -> bool:
+    """Whether the call still waits for a person, or for its child, as it did when the time was set."""
+    call = view.find(item.call, CallState)
+    if call is None or item.reason is WakeReason.APPROVAL:
+        return call is not None and call.waiting is Waiting.APPROVAL
+    return call.status is CallStatus.STARTED
 
 
 def _control(view: View, item: ControlItem) -> Decision:
@@ -271,6 +289,16 @@ def _stale_report(view: View, item: Item) -> Decision:
     return NOTHING if view.turn else Decision(dropped=(item,))
 
 
+def _stale_hook(view: View, item: HookReport) -> Decision:
+    state = view.find(item.call, CallState) if view.turn else None
+    return NOTHING if state is not None and state.waiting is Waiting.HOOK else Decision(dropped=(item,))
+
+
+def _stale_inner(view: View, item: InnerCall) -> Decision:
+    """What an attempt asks for that is over; the tool that asked is told."""
+    return NOTHING if view.turn and is_asked(view, item) else Decision(dropped=(item,))
+
+
 def _stale_answer(view: View, item: Answer) -> Decision:
     state = view.find(log_and_seq(item.call)[1], CallState)
     if state is not None and state.waiting is Waiting.APPROVAL:
@@ -296,7 +324,8 @@ _TAKE: dict[type, Callable[[View, Any], Decision]] = {
     Answer: _stale_answer,
     ModelReport: _stale_report,
     CallReport: _stale_report,
-    HookReport: _stale_report,
+    HookReport: _stale_hook,
+    InnerCall: _stale_inner,
     Probed: _stale_report,
     Progress: _stale_report,
 }

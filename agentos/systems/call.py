@@ -1,8 +1,6 @@
-"""call: starts the allowed calls as their slots come free, and takes their ends."""
+"""call: starts the allowed calls as their slots come free, and takes their ends and what they ask for themselves."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from agentos.components import (
     CallConfig,
@@ -15,14 +13,27 @@ from agentos.components import (
 )
 from agentos.events.effects import Effect, RunCall
 from agentos.events.entry import Change, Draft
-from agentos.events.intake import CallReport, ChildEnded, Delegate, Probed, Progress, Start
+from agentos.events.intake import (
+    CallReport,
+    ChildEnded,
+    Delegate,
+    InnerCall,
+    Item,
+    Probed,
+    Progress,
+    Start,
+    Wake,
+    WakeReason,
+)
 from agentos.events.kinds import CallProgress, CallStarted
 from agentos.governance.schema import normalized
 from agentos.ids import CONVERSATION, ConversationId, Kind, LogId, agent_id, call_id, hashed_id, log_and_seq
 from agentos.systems.ending import decided, finished_call, open_calls, replace
-from agentos.systems.gate import find_tool
-from agentos.systems.reports import call_ended
+from agentos.systems.gate import find_tool, said_of
+from agentos.systems.inner import nested
+from agentos.systems.reports import call_ended, grace_over
 from agentos.systems.schedule import system
+from agentos.systems.task import task_of
 from agentos.world import Decision, Post, View
 from agentos.world.view import NOTHING
 
@@ -38,11 +49,27 @@ def call(view: View, turn: int) -> Decision:
     for item in view.intake:
         if isinstance(item, (CallReport, ChildEnded, Probed)):
             ended = log_and_seq(item.call)[1] if isinstance(item, ChildEnded) else item.call
-            others = any(other != ended for other in open_calls(view, state))
-            return call_ended(view, state, item, others_open=others)
+            return call_ended(view, state, item, others_open=_others(view, state, ended))
         if isinstance(item, Progress):
             return _progress(view)
+        decision = _of_inner_calls(view, state, item)
+        if decision is not NOTHING:
+            return decision
     return _start_calls(view, state)
+
+
+def _others(view: View, state: TurnState, call_: int) -> bool:
+    """Whether other calls are open."""
+    return any(other != call_ for other in open_calls(view, state))
+
+
+def _of_inner_calls(view: View, state: TurnState, item: Item) -> Decision:
+    """What only inner calls bring in this phase: their asking, their approval and hooks, the late end of their child."""
+    if isinstance(item, InnerCall):
+        return nested(view, state, item)
+    if isinstance(item, Wake) and item.reason is WakeReason.GRACE:
+        return grace_over(view, state, item, others_open=_others(view, state, item.call))
+    return said_of(view, state, item)
 
 
 def _progress(view: View) -> Decision:
@@ -63,7 +90,7 @@ def _start_calls(view: View, state: TurnState) -> Decision:
     drafts: list[Draft] = []
     posts: list[Post] = []
     effects: list[Effect] = []
-    for call_ in state.calls:
+    for call_ in (*state.calls, *state.inner) if state.inner else state.calls:
         call_state = view.get(call_, CallState)
         if call_state.status is not CallStatus.PROPOSED:
             continue
@@ -76,6 +103,8 @@ def _start_calls(view: View, state: TurnState) -> Decision:
             draft, effect = start_call(view, call_, config, call_state)
             drafts.append(draft)
             effects.append(effect)
+        elif not drafts and view.deadlocked(call_):
+            return _deadlocked(view, state, call_, config)
     if not drafts:
         return NOTHING
     return Decision(tuple(drafts), tuple(posts), tuple(effects))
@@ -132,13 +161,28 @@ def _delegate(view: View, state: TurnState, call_: int, config: CallConfig, call
         children_budget=granted - 1,
         tenant=conversation.tenant,
     )
-    task = _task(normalized(view.body(*config.arguments)))
-    post = Post(LogId(child), f"start:{id_}", Delegate(start=start, text=task, call=id_))
+    task = task_of(view, tool, conversation.slug, normalized(view.body(*config.arguments)))
+    narrowing = tool.narrowing if tool is not None else None
+    post = Post(LogId(child), f"start:{id_}", Delegate(start=start, text=task, call=id_, narrowing=narrowing))
     return Decision((Draft(data=CallStarted(), turn=view.turn, call=call_, changes=changes),), (post,))
 
 
+def _deadlocked(view: View, state: TurnState, call_: int, config: CallConfig) -> Decision:
+    """A call that waits for room which those who wait for it hold would never start, nor would they ever end."""
+    draft, _ = finished_call(
+        view,
+        state,
+        call_,
+        decided(CallStatus.FAILED, "deadlock"),
+        f"not run: toolbox {config.toolbox} has no room for {config.tool} until a call that waits for it has ended",
+        others_open=_others(view, state, call_),
+        seq=view.next,
+    )
+    return Decision((draft,))
+
+
 def _too_far(view: View, state: TurnState, call_: int, kind: str, why: str) -> Decision:
-    others = any(other != call_ for other in open_calls(view, state))
+    others = _others(view, state, call_)
     draft, _ = finished_call(
         view,
         state,
@@ -149,7 +193,3 @@ def _too_far(view: View, state: TurnState, call_: int, kind: str, why: str) -> D
         seq=view.next,
     )
     return Decision((draft,))
-
-
-def _task(arguments: Any) -> str:
-    return str(arguments.get("task", "")) if isinstance(arguments, dict) else ""

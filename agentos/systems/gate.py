@@ -1,7 +1,8 @@
 """gate: judges all calls of a reply before any of them starts.
 
 grant -> schema -> hooks -> rules and policy -> approval. A call that may not run gets its result here; a call that needs
-a hook or a person waits, and holds the turn in GATE.
+a hook or a person waits, and holds the turn in GATE. Inner calls pass the same judgement one by one, while the turn is in
+CALL: see `agentos.systems.inner`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from agentos.components import (
 )
 from agentos.events.effects import AskHook, Effect
 from agentos.events.entry import Draft
-from agentos.events.intake import Answer, HookReport, Wake, WakeReason
+from agentos.events.intake import Answer, HookReport, Item, Wake, WakeReason
 from agentos.events.kinds import (
     ApprovalDecided,
     ApprovalRequested,
@@ -65,12 +66,20 @@ def gate(view: View, turn: int) -> Decision:
     if not state.calls:
         return _propose(view, state)
     for item in view.intake:
-        if isinstance(item, HookReport):
-            return _hook_decided(view, state, item)
-        if isinstance(item, Answer):
-            return _answered(view, state, item)
-        if isinstance(item, Wake) and item.reason is WakeReason.APPROVAL:
-            return _expired(view, state, item)
+        decision = said_of(view, state, item)
+        if decision is not NOTHING:
+            return decision
+    return NOTHING
+
+
+def said_of(view: View, state: TurnState, item: Item) -> Decision:
+    """Takes a hook's or a person's word on a call that waits for it, or that the time for it is over; nothing else."""
+    if isinstance(item, HookReport):
+        return _hook_decided(view, state, item)
+    if isinstance(item, Answer):
+        return _answered(view, state, item)
+    if isinstance(item, Wake) and item.reason is WakeReason.APPROVAL:
+        return _expired(view, state, item)
     return NOTHING
 
 
@@ -89,9 +98,9 @@ def _propose(view: View, state: TurnState) -> Decision:
     for ordinal, asked in enumerate(data.calls):
         tool = find_tool(context, asked.tool)
         if limit is not None and state.calls_made + ordinal >= limit:
-            verdict = _refused("call_limit", f"not run: the turn's limit of {limit} calls is reached")
+            verdict = over_limit(limit)
         else:
-            verdict = _judge(context, tool, asked.tool, reply.private[offset + ordinal][1], data.finish)
+            verdict = judged_call(context, tool, asked.tool, reply.private[offset + ordinal][1], data.finish)
         streak = streak + 1 if tool is None else 0
         judged.append(verdict)
         proposals.append((_config(state, ordinal, asked.tool, tool, offset + ordinal), verdict.verdict))
@@ -121,7 +130,7 @@ def _write(view: View, state: TurnState, proposals: list[tuple[CallConfig, Verdi
     pending = any(j.verdict in (Verdict.ASK, Verdict.HOOK) for j in judged)
     drafts: list[Draft] = []
     for call, (config, verdict), j in zip(calls, proposals, judged, strict=True):
-        waiting = _WAITING.get(verdict)
+        waiting = WAITING_FOR.get(verdict)
         call_state = CallState(status=CallStatus.WAITING if waiting else CallStatus.PROPOSED, waiting=waiting)
         changes: tuple[Any, ...] = ((call, replace(config, turn=turn)), (call, call_state))
         if call == calls[-1]:
@@ -135,7 +144,7 @@ def _write(view: View, state: TurnState, proposals: list[tuple[CallConfig, Verdi
             effects.append(AskHook(view.log, turn, call, BEFORE_CALL, config.tool, config.arguments))
         elif verdict is Verdict.ASK:
             drafts.append(Draft(data=ApprovalRequested(tool=config.tool), turn=turn, call=call))
-            alarms.extend(_expiry(view, call))
+            alarms.extend(expiry(view, call))
     drafts.extend(_results(view, state, calls, judged, view.next + len(drafts), pending))
     return Decision(tuple(drafts), effects=tuple(effects), alarms=tuple(alarms))
 
@@ -155,20 +164,21 @@ def _results(
     return drafts
 
 
-def _judge(context: AgentContext, tool: ToolSpec | None, name: Name, arguments: Any, finish: Finish) -> Judged:
+def judged_call(context: AgentContext, tool: ToolSpec | None, name: Name, arguments: Any, finish: Finish) -> Judged:
+    """Everything that can be said of a call before a hook or a person is asked. finish is that of the reply."""
     if finish is Finish.LENGTH:
-        return _failed("cut", "not run: the reply was cut off at its length limit; send the call again, shorter")
+        return failed("cut", "not run: the reply was cut off at its length limit; send the call again, shorter")
     if tool is None:
         near = near_names(name, context.granted)
         known = ", ".join(context.granted) or "none"
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        return _failed("unknown_tool", f"there is no tool {name!r}.{hint} The tools are: {known}")
+        return failed("unknown_tool", f"there is no tool {name!r}.{hint} The tools are: {known}")
     if name not in context.granted:
-        return _refused("grant", f"not run: this agent may not call {name}")
+        return refused("grant", f"not run: this agent may not call {name}")
     arguments = normalized(arguments)
     problems = problems_of(tool, arguments)
     if problems:
-        return _failed("invalid", f"not run: the arguments of {name} are wrong.\n{explain(problems)}")
+        return failed("invalid", f"not run: the arguments of {name} are wrong.\n{explain(problems)}")
     if context.hooks:
         return Judged(Verdict.HOOK)
     return _by_policy(context, tool, arguments)
@@ -179,7 +189,7 @@ def _by_policy(context: AgentContext, tool: ToolSpec, arguments: Any) -> Judged:
     if verdict is Verdict.ALLOW:
         return ALLOWED
     if verdict is Verdict.DENY:
-        return _refused("policy", f"not run: a rule denies {tool.name}")
+        return refused("policy", f"not run: a rule denies {tool.name}")
     return _by_approval(context, tool.name)
 
 
@@ -188,7 +198,7 @@ def _by_approval(context: AgentContext, name: Name) -> Judged:
         return ALLOWED
     if context.approval is ApprovalMode.PARK:
         return Judged(Verdict.ASK)
-    return _refused("approval", f"not run: {name} needs the approval of a person, and nobody listens")
+    return refused("approval", f"not run: {name} needs the approval of a person, and nobody listens")
 
 
 def find_tool(context: AgentContext, name: str) -> ToolSpec | None:
@@ -199,18 +209,23 @@ def find_tool(context: AgentContext, name: str) -> ToolSpec | None:
     return next((tool for tool in context.hidden if tool.name == name), None)
 
 
-def _refused(kind: str, text: str) -> Judged:
+def over_limit(limit: int) -> Judged:
+    return refused("call_limit", f"not run: the turn's limit of {limit} calls is reached")
+
+
+def refused(kind: str, text: str) -> Judged:
     return Judged(Verdict.DENY, CallStatus.DENIED, kind, text)
 
 
-def _failed(kind: str, text: str) -> Judged:
+def failed(kind: str, text: str) -> Judged:
     return Judged(Verdict.DENY, CallStatus.FAILED, kind, text)
 
 
-_WAITING = {Verdict.HOOK: Waiting.HOOK, Verdict.ASK: Waiting.APPROVAL}
+WAITING_FOR = {Verdict.HOOK: Waiting.HOOK, Verdict.ASK: Waiting.APPROVAL}
 
 
-def _expiry(view: View, call: int) -> tuple[Alarm, ...]:
+def expiry(view: View, call: int) -> tuple[Alarm, ...]:
+    """When a person's answer is not waited for any more."""
     wait_s = view.pinned(view.turn).limits.approval_s
     if wait_s is None:
         return ()
@@ -245,9 +260,9 @@ def _after_hook(context: AgentContext, config: CallConfig, item: HookReport, vie
     tool = find_tool(context, config.tool)
     assert tool is not None, "a call of an unknown tool waits for no hook"
     if item.verdict is Verdict.DENY:
-        return _refused("hook", f"not run: {item.reason or 'a hook denied it'}")
+        return refused("hook", f"not run: {item.reason or 'a hook denied it'}")
     if item.arguments is not None and (problems := problems_of(tool, item.arguments)):
-        return _failed("invalid", f"not run: a hook's arguments for {tool.name} are wrong.\n{explain(problems)}")
+        return failed("invalid", f"not run: a hook's arguments for {tool.name} are wrong.\n{explain(problems)}")
     if item.verdict is Verdict.ASK:
         return _by_approval(context, tool.name)
     arguments = item.arguments if item.arguments is not None else normalized(view.body(*config.arguments))
@@ -270,7 +285,7 @@ def _answered(view: View, state: TurnState, item: Answer) -> Decision:
         by=item.by,
     )
     why = f": {item.reason}" if item.reason else ""
-    return _decide(view, state, call, draft, ALLOWED if allowed else _refused("approval", f"not run: denied{why}"))
+    return _decide(view, state, call, draft, ALLOWED if allowed else refused("approval", f"not run: denied{why}"))
 
 
 def _expired(view: View, state: TurnState, item: Wake) -> Decision:
@@ -278,20 +293,20 @@ def _expired(view: View, state: TurnState, item: Wake) -> Decision:
     if call_state is None or call_state.waiting is not Waiting.APPROVAL:
         return Decision(dropped=(item,))
     draft = Draft(data=WakeFired(reason=item.reason, call=item.call), turn=view.turn, call=item.call, fed=item)
-    return _decide(view, state, item.call, draft, _refused("approval", "not run: nobody answered in time"))
+    return _decide(view, state, item.call, draft, refused("approval", "not run: nobody answered in time"))
 
 
 def _decide(
     view: View, state: TurnState, call: int, draft: Draft, judged: Judged, changes: tuple[Any, ...] = ()
 ) -> Decision:
-    """The entry of a decision on a waiting call; the last one lets the allowed calls go."""
+    """The entry of a decision on a waiting call; the last one lets the allowed calls of the reply go."""
     turn = view.turn
-    waiting = _WAITING.get(judged.verdict)
+    waiting = WAITING_FOR.get(judged.verdict)
     call_state = CallState(status=CallStatus.WAITING if waiting else CallStatus.PROPOSED, waiting=waiting)
     changes = (*changes, (call, call_state))
     others = [c for c in open_calls(view, state) if c != call]
     held = waiting is not None or any(view.get(c, CallState).waiting is not None for c in others)
-    if not held:
+    if not held and state.phase is Phase.GATE:
         state = replace(state, phase=Phase.CALL)
         changes = (*changes, (turn, state))
     draft.changes = changes
@@ -300,7 +315,7 @@ def _decide(
     if judged.verdict is Verdict.ASK:
         tool = view.get(call, CallConfig).tool
         drafts.append(Draft(data=ApprovalRequested(tool=tool), turn=turn, call=call))
-        alarms = _expiry(view, call)
+        alarms = expiry(view, call)
     elif judged.verdict is Verdict.DENY:
         result, _ = finished_call(
             view,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agentos.components import (
+    OPEN_STATUSES,
     CallConfig,
     CallState,
     CallStatus,
@@ -18,17 +19,29 @@ from agentos.components import (
 from agentos.events.effects import AskHook, Effect, Probe
 from agentos.events.entry import Change, Draft
 from agentos.events.intake import Resume
-from agentos.events.kinds import CallDoubted, ModelFinished, TurnResumed
+from agentos.events.kinds import CallDoubted, CallFinished, ModelFinished, TurnResumed
 from agentos.events.model import Finish
 from agentos.ids import CONVERSATION, Name
-from agentos.systems.ending import decided, finished_call, open_calls, replace, settling, stopping
+from agentos.systems.ending import (
+    GONE,
+    cancel_child,
+    decided,
+    finished_call,
+    grace,
+    may_end_by_itself,
+    open_calls,
+    replace,
+    settling,
+    stopping,
+)
 from agentos.systems.gate import BEFORE_CALL
 from agentos.systems.schedule import system
-from agentos.world import Decision, View
+from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
 
 LOST = "lost in a crash; it is started again"
 GIVEN_UP = "the outcome is unknown: the kernel stopped again and again while it ran; it is not run again"
+INTERRUPTED = "interrupted: the kernel stopped while it ran; it is not run again, since its caller is gone too"
 UNKNOWN_IN_FORK = "this is a fork: what became of the call is unknown here"
 
 
@@ -47,13 +60,45 @@ def recover(view: View, _conversation: int) -> Decision:
     if state.resumes >= view.pinned(turn).limits.resumes_max and state.phase is not Phase.SETTLING:
         return _no_progress(view, data, item, loose)
     state = replace(state, resumes=state.resumes + 1)
-    drafts = [Draft(data=data, turn=turn, changes=((turn, state), *loose), fed=item)]
-    effects: list[Effect] = []
+    taken = _Taken(view, state, item.fork)
+    taken.drafts.append(Draft(data=data, turn=turn, changes=((turn, state), *loose), fed=item))
     if state.requested:
-        drafts.append(_lost_request(view, state))
-    for call in open_calls(view, state):
-        _take_up(view, state, call, item.fork, drafts, effects)
-    return Decision(tuple(drafts), effects=tuple(effects))
+        taken.drafts.append(_lost_request(view, state))
+    for call in state.inner:  # the attempt that asked for it is gone, so it ends before its caller goes on
+        _let_inner_go(taken, call)
+    for call in state.calls:
+        if view.get(call, CallState).status in OPEN_STATUSES:
+            _take_up(taken, call)
+    return Decision(tuple(taken.drafts), tuple(taken.posts), tuple(taken.effects), tuple(taken.alarms))
+
+
+class _Taken:
+    """What the taking up of a turn has come to so far; state is the turn after it."""
+
+    def __init__(self, view: View, state: TurnState, fork: bool) -> None:
+        self.view, self.state, self.fork = view, state, fork
+        self.drafts: list[Draft] = []
+        self.posts: list[Post] = []
+        self.effects: list[Effect] = []
+        self.alarms: list[Alarm] = []
+
+    def finish(self, call: int, status: CallStatus, kind: str, text: str) -> None:
+        """Ends a call; the last open one moves the turn on."""
+        over = {draft.call for draft in self.drafts if isinstance(draft.data, CallFinished)}
+        others = any(other != call and other not in over for other in open_calls(self.view, self.state))
+        seq = self.view.next + len(self.drafts)
+        draft, self.state = finished_call(
+            self.view, self.state, call, decided(status, kind), text, others_open=others, seq=seq
+        )
+        self.drafts.append(draft)
+
+    def doubt(self, call: int, before: CallState, config: CallConfig) -> None:
+        """Asks the tool what became of it."""
+        view = self.view
+        if before.waiting is not Waiting.DOUBT:
+            after = replace(before, status=CallStatus.WAITING, waiting=Waiting.DOUBT)
+            self.drafts.append(Draft(data=CallDoubted(), turn=view.turn, call=call, changes=((call, after),)))
+        self.effects.append(Probe(view.log, view.turn, call, config.tool, config.arguments))
 
 
 def _cut_loose(view: View) -> tuple[Change, ...]:
@@ -79,9 +124,9 @@ def _no_progress(view: View, data: TurnResumed, item: Resume, loose: tuple[Chang
     for call in open_calls(view, state):
         before = view.get(call, CallState)
         if before.waiting is Waiting.DOUBT or (before.status is CallStatus.STARTED and before.child is None):
-            gone = decided(CallStatus.UNKNOWN, "no_progress")
-            seq = view.next + len(drafts)
-            drafts.append(finished_call(view, state, call, gone, GIVEN_UP, others_open=True, seq=seq)[0])
+            gone, seq = decided(CallStatus.UNKNOWN, "no_progress"), view.next + len(drafts)
+            draft, state = finished_call(view, state, call, gone, GIVEN_UP, others_open=True, seq=seq)
+            drafts.append(draft)
     return replace(decision, drafts=tuple(drafts))
 
 
@@ -93,46 +138,40 @@ def _lost_request(view: View, state: TurnState) -> Draft:
     return Draft(data=data, turn=view.turn, changes=((view.turn, after),), private=(("text", ""),))
 
 
-def _take_up(view: View, state: TurnState, call: int, fork: bool, drafts: list[Draft], effects: list[Effect]) -> None:
-    """One open call: a child and a slot are waited for as before; a started call is run again only when that is safe."""
+def _take_up(taken: _Taken, call: int) -> None:
+    """One open call of a reply: a child and a slot are waited for as before; a started call is run again only when that
+    is safe."""
+    view = taken.view
     before, config = view.get(call, CallState), view.get(call, CallConfig)
     doubted = before.waiting is Waiting.DOUBT
     if before.waiting is Waiting.HOOK:
-        effects.append(AskHook(view.log, view.turn, call, BEFORE_CALL, config.tool, config.arguments))
-    elif (before.status is not CallStatus.STARTED and not doubted) or (before.child is not None and not fork):
+        taken.effects.append(AskHook(view.log, view.turn, call, BEFORE_CALL, config.tool, config.arguments))
+    elif not may_end_by_itself(before) or (before.child is not None and not taken.fork):
         return
-    elif fork:
-        drafts.append(_unknown(view, state, call, drafts))
+    elif taken.fork:
+        taken.finish(call, CallStatus.UNKNOWN, "fork", UNKNOWN_IN_FORK)
     elif config.effect is not EffectClass.ONCE and not doubted:
         after = replace(before, status=CallStatus.PROPOSED)
-        draft = Draft(
-            data=decided(CallStatus.LOST),
-            turn=view.turn,
-            call=call,
-            changes=((call, after),),
-            private=(("result", LOST),),
-        )
-        drafts.append(draft)
+        lost, private = decided(CallStatus.LOST), (("result", LOST),)
+        taken.drafts.append(Draft(data=lost, turn=view.turn, call=call, changes=((call, after),), private=private))
     else:
-        after = replace(before, status=CallStatus.WAITING, waiting=Waiting.DOUBT)
-        if not doubted:
-            drafts.append(Draft(data=CallDoubted(), turn=view.turn, call=call, changes=((call, after),)))
-        effects.append(Probe(view.log, view.turn, call, config.tool, config.arguments))
+        taken.doubt(call, before, config)
 
 
-def _unknown(view: View, state: TurnState, call: int, drafts: list[Draft]) -> Draft:
-    still_open = [
-        c
-        for c in open_calls(view, state)
-        if c != call and not any(d.call == c and d.data.kind == "call.finished" for d in drafts)
-    ]
-    draft, _ = finished_call(
-        view,
-        state,
-        call,
-        decided(CallStatus.UNKNOWN, "fork"),
-        UNKNOWN_IN_FORK,
-        others_open=bool(still_open),
-        seq=view.next + len(drafts),
-    )
-    return draft
+def _let_inner_go(taken: _Taken, call: int) -> None:
+    """One open inner call: nobody waits for it any more, so none is begun or run again. What it may have done is found
+    out, and a child is told to end."""
+    view = taken.view
+    before, config = view.get(call, CallState), view.get(call, CallConfig)
+    if not may_end_by_itself(before):
+        taken.finish(call, CallStatus.CANCELLED, "not_started", GONE)
+    elif taken.fork:
+        taken.finish(call, CallStatus.UNKNOWN, "fork", UNKNOWN_IN_FORK)
+    elif before.child is not None:
+        if taken.state.phase is not Phase.SETTLING:  # else it was told
+            taken.posts.append(cancel_child(view, call, before.child))
+            taken.alarms.append(grace(view, call, view.pinned(view.turn).limits.cancel_grace_s))
+    elif config.effect is EffectClass.ONCE or before.waiting is Waiting.DOUBT:
+        taken.doubt(call, before, config)
+    else:
+        taken.finish(call, CallStatus.CANCELLED, "interrupted", INTERRUPTED)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from agentos.components import CallState, CallStatus, ConversationState, Outcome, TurnState
+from agentos.components import CallState, CallStatus, ConversationState, Outcome, Phase, TurnState
 from agentos.events.entry import Draft
-from agentos.events.intake import CallReport, ChildEnded, ModelReport, Probed
-from agentos.events.kinds import AskedCall, CallFinished, CallSource, ModelFinished
+from agentos.events.intake import CallReport, ChildEnded, ModelReport, Probed, Wake
+from agentos.events.kinds import AskedCall, CallFinished, CallSource, ModelFinished, WakeFired
 from agentos.ids import CONVERSATION, Name, log_and_seq, name_of
-from agentos.systems.ending import finished_call, replace
+from agentos.systems.ending import decided, finished_call, inner_of, let_go, open_calls, replace
 from agentos.world import Decision, View
+from agentos.world.view import NOTHING
+
+UNKNOWN_CHILD = "the other agent had not ended in time; what it did meanwhile is unknown"
 
 
 def reply_draft(view: View, report: ModelReport, after: TurnState) -> Draft:
@@ -17,15 +20,21 @@ def reply_draft(view: View, report: ModelReport, after: TurnState) -> Draft:
     data = ModelFinished(
         finish=reply.finish,
         usage=reply.usage,
-        calls=tuple(AskedCall(name_of(call.name), name_of(call.id) if call.id else None) for call in reply.calls),
+        calls=tuple(AskedCall(name_of(call.name), _name(call.id)) for call in reply.calls),
         error=report.error,
         retry_after_s=report.retry_after_s,
+        kept_for=_name(reply.kept_for),
+        model=_name(reply.model),
+        response=_name(reply.response),
+        finish_word=_name(reply.finish_word),
     )
     private = [("text", reply.text)]
     if reply.thinking:
         private.append(("thinking", reply.thinking))
     if report.message:
         private.append(("error", report.message))
+    if reply.opaque is not None:
+        private.append(("opaque", reply.opaque))
     private.extend(("arguments", call.arguments) for call in reply.calls)
     after = replace(
         after,
@@ -36,6 +45,10 @@ def reply_draft(view: View, report: ModelReport, after: TurnState) -> Draft:
     return Draft(data=data, turn=view.turn, changes=((view.turn, after),), private=tuple(private), fed=report)
 
 
+def _name(text: str) -> Name | None:
+    return name_of(text) if text else None
+
+
 def call_ended(view: View, state: TurnState, item: CallReport | ChildEnded | Probed, *, others_open: bool) -> Decision:
     """The entry for the end of a started call; dropped when the call is not open, or it is of an earlier attempt."""
     call = log_and_seq(item.call)[1] if isinstance(item, ChildEnded) else item.call
@@ -43,13 +56,27 @@ def call_ended(view: View, state: TurnState, item: CallReport | ChildEnded | Pro
     stale = before is None or before.status not in (CallStatus.STARTED, CallStatus.WAITING)
     if stale or (isinstance(item, CallReport) and before is not None and before.attempt != item.attempt):
         return Decision(dropped=(item,))
+    first = NOTHING
+    if state.inner and state.phase is Phase.CALL:
+        first, state = let_go(view, state, inner_of(view, state, call))
+        others_open = any(other != call for other in open_calls(view, state))
     data, text, whole = _end_of(item)
-    draft, _ = finished_call(
-        view, state, call, data, text, others_open=others_open, seq=view.next, whole=whole, fed=item
-    )
-    if not isinstance(item, ChildEnded):
-        return Decision((draft,))
-    return Decision((_with_refund(view, draft, call, item.children_used),))
+    seq = view.next + len(first.drafts)
+    draft, _ = finished_call(view, state, call, data, text, others_open=others_open, seq=seq, whole=whole, fed=item)
+    if isinstance(item, ChildEnded):
+        draft = _with_refund(view, draft, call, item.children_used)
+    return Decision((draft,)) if first is NOTHING else replace(first, drafts=(*first.drafts, draft))
+
+
+def grace_over(view: View, state: TurnState, item: Wake, *, others_open: bool) -> Decision:
+    """A cancelled child has not ended in time: what it did is unknown, and its call is finished without it."""
+    call = view.find(item.call, CallState)
+    if item.turn != view.turn or call is None or call.status is not CallStatus.STARTED:
+        return Decision(dropped=(item,))
+    fired = Draft(data=WakeFired(reason=item.reason, call=item.call), turn=view.turn, call=item.call, fed=item)
+    unknown, seq = decided(CallStatus.UNKNOWN, "child_grace"), view.next + 1
+    end, _ = finished_call(view, state, item.call, unknown, UNKNOWN_CHILD, others_open=others_open, seq=seq)
+    return Decision((fired, end))
 
 
 def _end_of(item: CallReport | ChildEnded | Probed) -> tuple[CallFinished, str, str | None]:

@@ -10,29 +10,28 @@ from agentos.components import (
     Phase,
     TurnConfig,
     TurnState,
-    Waiting,
 )
 from agentos.events.entry import ERASED, Draft
 from agentos.events.intake import (
     CallReport,
     ChildEnded,
     HookReport,
+    InnerCall,
     ModelReport,
     Probed,
     Progress,
     Wake,
     WakeReason,
 )
-from agentos.events.kinds import TurnFinished, WakeFired
+from agentos.events.kinds import TurnFinished
 from agentos.ids import CONVERSATION, CallId, log_and_seq
-from agentos.systems.ending import decided, finished_call, open_calls, replace
-from agentos.systems.reports import call_ended, reply_draft
+from agentos.systems.ending import decided, finished_call, may_end_by_itself, open_calls, replace
+from agentos.systems.reports import call_ended, grace_over, reply_draft
 from agentos.systems.schedule import system
 from agentos.world import Decision, Post, View
 from agentos.world.view import NOTHING
 
 NOT_STARTED = "not started: the turn was ended ({})"
-UNKNOWN_CHILD = "the other agent had not ended in time; what it did meanwhile is unknown"
 
 
 @system(over=TurnState, phase=Phase.SETTLING)
@@ -43,7 +42,7 @@ def settle(view: View, turn: int) -> Decision:
     decision = _take_reports(view, state)
     if decision is not NOTHING:
         return decision
-    not_started = [call for call in open_ if not _may_end_by_itself(view.get(call, CallState))]
+    not_started = [call for call in open_ if not may_end_by_itself(view.get(call, CallState))]
     if not_started:
         return _close(view, state, not_started)
     if open_ or state.requested:
@@ -51,16 +50,11 @@ def settle(view: View, turn: int) -> Decision:
     return finish_turn(view, state)
 
 
-def _may_end_by_itself(call: CallState) -> bool:
-    """It runs here or in a child, or a probe asks what became of it."""
-    return call.status is CallStatus.STARTED or call.waiting is Waiting.DOUBT
-
-
 def _close(view: View, state: TurnState, calls: list[int]) -> Decision:
     why = NOT_STARTED.format(state.outcome_name or (state.outcome and state.outcome.value))
     drafts = []
     for seq, call in enumerate(calls, view.next):
-        draft, _ = finished_call(
+        draft, state = finished_call(
             view, state, call, decided(CallStatus.CANCELLED, "not_started"), why, others_open=True, seq=seq
         )
         drafts.append(draft)
@@ -75,28 +69,11 @@ def _take_reports(view: View, state: TurnState) -> Decision:
             return Decision(dropped=(item,)) if stale else Decision((reply_draft(view, item, state),))
         if isinstance(item, (CallReport, ChildEnded, Probed)):
             return call_ended(view, state, item, others_open=True)
-        if isinstance(item, (HookReport, Progress)):
+        if isinstance(item, (HookReport, InnerCall, Progress)):
             return Decision(dropped=(item,))
         if isinstance(item, Wake) and item.reason is WakeReason.GRACE:
-            return _grace_over(view, state, item)
+            return grace_over(view, state, item, others_open=True)
     return NOTHING
-
-
-def _grace_over(view: View, state: TurnState, item: Wake) -> Decision:
-    call = view.find(item.call, CallState)
-    if item.turn != view.turn or call is None or call.status is not CallStatus.STARTED:
-        return Decision(dropped=(item,))
-    fired = Draft(data=WakeFired(reason=item.reason, call=item.call), turn=view.turn, call=item.call, fed=item)
-    end, _ = finished_call(
-        view,
-        state,
-        item.call,
-        decided(CallStatus.UNKNOWN, "child_grace"),
-        UNKNOWN_CHILD,
-        others_open=True,
-        seq=view.next + 1,
-    )
-    return Decision((fired, end))
 
 
 def finish_turn(view: View, state: TurnState) -> Decision:

@@ -22,6 +22,12 @@ from agentos.testing.pairing import unpaired
 from agentos.toolboxes.base import Doubt, Finish
 
 WAITS_S = (0.0, 0.0, 0.0, 0.1, 1.0, 3.0)
+INNER = {
+    "lead": ("air_pure", "air_once", "desk_once", "desk_pure", "ask_twin", "ask_hand", "book_pure"),
+    "twin": ("book_pure", "book_once", "pairs_idempotent", "pairs_once", "ask_twin"),
+    "hand": ("air_pure", "desk_pure", "pairs_pure", "pairs_once", "pocket_once", "no_such_tool"),
+}
+"""What the tools of each agent call themselves; not all of it may be used."""
 Stored = Callable[[str, int], bool]
 """Whether the start of this attempt of a call is in the store."""
 
@@ -34,6 +40,7 @@ class Ledger:
         self.once: dict[CallId, int] = {}
         self.done: set[CallId] = set()
         self.inside: dict[str, int] = {}
+        self.inner: dict[str, int] = {}
         self.requests = 0
         self.dying = False
         self.broken: list[str] = []
@@ -79,8 +86,8 @@ def _call(random: Random, names: Sequence[str]) -> ToolCall:
 
 
 class DiceToolbox:
-    """Three tools, one of each effect class, behind one kind of sharing. Checks that its bound is kept, that the start
-    of each call is stored, and that no `once` call runs twice."""
+    """Three tools, one of each effect class, behind one kind of sharing, that now and then make calls of their own. Checks
+    that its bound is kept, that the start of each call is stored, and that no `once` call runs twice."""
 
     kind: ClassVar[Name] = Name("dice")
 
@@ -108,20 +115,20 @@ class DiceToolbox:
     async def call(self, tool: Name, arguments: dict[str, Any], context: CallContext) -> object:
         self._enter(tool, context)
         try:
-            return await self._work(Random(f"{self._seed} {context.call} {context.attempt}"), arguments, context)
+            return await self._work(Random(f"{self._seed} {context.call_id} {context.attempt}"), arguments, context)
         finally:
             self._ledger.inside[self.name] = max(0, self._ledger.inside.get(self.name, 0) - 1)
 
     def _enter(self, tool: Name, context: CallContext) -> None:
         ledger = self._ledger
-        place = (context.call, context.attempt)
+        place = (context.call_id, context.attempt)
         if place in ledger.runs:
             ledger.broken.append(f"{tool} ran twice for {place}")
         ledger.runs[place] = tool
         if tool.endswith(EffectClass.ONCE.value):
-            ledger.once[context.call] = ledger.once.get(context.call, 0) + 1
-            if ledger.once[context.call] > 1:
-                ledger.broken.append(f"{tool}, a `once` tool, ran {ledger.once[context.call]} times for {context.call}")
+            ledger.once[context.call_id] = times = ledger.once.get(context.call_id, 0) + 1
+            if times > 1:
+                ledger.broken.append(f"{tool}, a `once` tool, ran {times} times for {context.call_id}")
         if not self._stored(*place):
             ledger.broken.append(f"{tool} ran for {place}, whose start is not stored")
         inside = ledger.inside[self.name] = ledger.inside.get(self.name, 0) + 1
@@ -138,10 +145,17 @@ class DiceToolbox:
         await self._clock.sleep(random.choice(WAITS_S))
         if throw < 0.05:
             raise ToolError("the dice said no")
-        self._ledger.done.add(context.call)
+        if 0.15 < throw < 0.4:
+            await asyncio.gather(*(self._call_another(random, context) for _ in range(random.choice((1, 1, 2, 3)))))
+        self._ledger.done.add(context.call_id)
         if 0.1 < throw < 0.15:
             return Finish(f"final word on {arguments['task']}")
         return {"did": arguments["task"], "times": [1] * random.randrange(5)}
+
+    async def _call_another(self, random: Random, context: CallContext) -> None:
+        """What it brings is of this process; that it is in the log, and how it ended there, is for the checks to see."""
+        inner = await context.call(random.choice(INNER[context.agent]), {"task": f"inner task {random.randrange(100)}"})
+        self._ledger.inner[inner.status.value] = self._ledger.inner.get(inner.status.value, 0) + 1
 
     async def _tidy_up(self) -> None:
         """Takes a moment; in a process that dies no moment passes any more."""

@@ -19,7 +19,7 @@ from agentos.components import (
     TurnState,
     Waiting,
 )
-from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopTurn
+from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopCall, StopTurn
 from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, Resume, SlotFree
 from agentos.ids import CONVERSATION, Kind, LogId, Name
 from agentos.journal.projections import shown_state
@@ -137,7 +137,7 @@ def _wanted(loaded: Loaded) -> Iterator[Work]:
         return
     if state.requested:
         yield "model", state.requested, 0
-    for call in state.calls:
+    for call in state.calls + state.inner:
         call_state = loaded.slice.get(call, CallState)
         if call_state is None:
             continue
@@ -164,7 +164,7 @@ def _work_of(effect: Effect) -> Work:
         return "model", effect.base_seq, 0
     if isinstance(effect, RunCall):
         return "call", effect.call, effect.attempt
-    assert not isinstance(effect, StopTurn), "it is done at once"
+    assert not isinstance(effect, (StopTurn, StopCall)), "it is done at once"
     return ("hook" if isinstance(effect, AskHook) else "probe"), effect.call, 0
 
 
@@ -211,7 +211,7 @@ def _is_bounded(kernel: Kernel, toolbox: Name | None) -> bool:
 
 def _calls(loaded: Loaded) -> Iterator[tuple[int, CallConfig, CallState]]:
     state = _open_turn(loaded)
-    for call in state.calls if state is not None else ():
+    for call in state.calls + state.inner if state is not None else ():
         config, call_state = loaded.slice.get(call, CallConfig), loaded.slice.get(call, CallState)
         if config is not None and call_state is not None:
             yield call, config, call_state

@@ -6,6 +6,7 @@ from agentos.components import CallConfig, CallState, CallStatus, Phase, TurnSta
 from agentos.events.entry import Entry, Registry, commitment, decode_entry, decode_head, next_digest, seed_digest
 from agentos.events.kinds import (
     CallFinished,
+    CallNested,
     CallStarted,
     ModelFinished,
     ModelRequested,
@@ -37,6 +38,7 @@ class LogCheck:
         self._started: set[int] = set()
         self._turn_calls: set[int] = set()
         self._ended: set[int] = set()
+        self._callers: dict[int, int] = {}
 
     def add(self, stored: StoredEntry) -> Entry:
         """The next entry, decoded."""
@@ -96,7 +98,9 @@ class LogCheck:
                 self.say(entry.seq, "a reply without a request")
             self._requested = 0
         elif isinstance(data, TurnStarted):
-            self._turn_calls, self._ended = set(), set()
+            self._turn_calls, self._ended, self._callers = set(), set(), {}
+        elif isinstance(data, CallNested):
+            self._check_nested(entry, data)
         elif isinstance(data, CallStarted):
             self._check_start(entry)
         elif isinstance(data, CallFinished):
@@ -105,11 +109,21 @@ class LogCheck:
             self._check_turn_end(entry)
         self._turn_calls |= {entity for entity, component in entry.changes if isinstance(component, CallConfig)}
 
+    def _check_nested(self, entry: Entry, data: CallNested) -> None:
+        """An inner call is asked for by an attempt that runs."""
+        config = next((value for _, value in entry.changes if isinstance(value, CallConfig)), None)
+        caller = config.parent if config is not None else None
+        if caller is None or caller not in self._started or self._attempts[caller] != data.attempt:
+            self.say(entry.seq, f"attempt {data.attempt} of call {caller} asks for a call, but does not run")
+        self._callers[entry.call] = caller or 0
+
     def _check_start(self, entry: Entry) -> None:
         state = next((value for entity, value in entry.changes if isinstance(value, CallState)), None)
         attempt = state.attempt if state is not None else 0
         if entry.call in self._started or entry.call in self._ended:
             self.say(entry.seq, f"call {entry.call} starts while it runs or after its end")
+        if entry.call in self._callers and self._callers[entry.call] not in self._started:
+            self.say(entry.seq, f"inner call {entry.call} starts when call {self._callers[entry.call]} runs no more")
         if attempt != self._attempts.get(entry.call, 0) + 1:
             self.say(entry.seq, f"call {entry.call} starts as attempt {attempt}")
         self._attempts[entry.call] = attempt

@@ -63,7 +63,7 @@ class QueryContract:
                 (log.id,),
             )
             calls = await store.query("select * from tool_calls where conversation = ?", (log.id,))
-            turns = await store.query("select id, outcome, started_at, ms from conversation_turns")
+            turns = await store.query("select id, outcome, started_at, ms, context from conversation_turns")
             entities = await store.query("select id, kind, conversation, type, body from entities")
 
             assert events.rows[2] == (
@@ -85,9 +85,26 @@ class QueryContract:
                 "started_at": "2026-11-30T09:46:14.123456Z",
                 "finished_at": "2026-11-30T09:46:14.124956Z",
                 "ms": 1.5,
+                "parent_call": None,
             }
-            assert turns.rows == [(turn_id(log.id, 2), "completed", "2026-11-30T09:46:14.123456Z", 2.0)]
+            assert turns.rows == [(turn_id(log.id, 2), "completed", "2026-11-30T09:46:14.123456Z", 2.0, "c0ffee")]
             assert entities.rows == [(log.id, "conversation", log.id, "conversation_state", "{}")]
+
+    async def test_an_inner_call_names_its_parent_and_its_result_is_no_message(
+        self, store_factory: Callable[[], Store]
+    ) -> None:
+        async with opened(store_factory) as (store, writer):
+            log = LogUnits("a", writer)
+            await append(store, _turn_with_a_call(log))
+            inner = log.unit("call.nested", "call.finished")
+            inner.payloads = [(5, 0, "arguments", SALT, "{}"), (6, 0, "result", SALT, "brought")]
+            inner.calls = [(5, 2, 0, 1, "note", "notes", "once", "done", None, 1, None, AT, AT + 1, 5, 0, 6, 3)]
+            await append(store, inner)
+
+            calls = "select id, arguments, result, parent_call from tool_calls where parent_call is not null"
+            assert (await store.query(calls)).rows == [(call_id(log.id, 5), "{}", "brought", call_id(log.id, 3))]
+            assert [role for (role,) in (await store.query("select role from history")).rows] == ["user", "tool"]
+            assert (await store.entries(log.id, 5))[0].payloads == [(0, "result", SALT, "brought")]
 
     async def test_a_later_row_of_a_turn_or_call_replaces_the_one_before(
         self, store_factory: Callable[[], Store]
@@ -96,8 +113,8 @@ class QueryContract:
             log = LogUnits("a", writer)
             unit = _turn_with_a_call(log)
             (turn,), (call,), (component,) = unit.turns, unit.calls, unit.components
-            unit.turns = [(turn[0], "running", None, None, *turn[4:9], None)]
-            unit.calls = [(*call[:7], "started", None, 1, None, AT, None, None, None, None)]
+            unit.turns = [(turn[0], "running", None, None, *turn[4:9], None, "c0ffee")]
+            unit.calls = [(*call[:7], "started", None, 1, None, AT, None, None, None, None, None)]
             await append(store, unit)
             await append(store, log.unit(turns=[turn], calls=[call], components=[(*component[:2], '{"turns":1}')]))
 
@@ -233,8 +250,8 @@ def _turn_with_a_call(log: LogUnits) -> Unit:
     unit.entries = [(*row[:3], *places, *row[5:]) for row, places in zip(unit.entries, numbers, strict=True)]
     unit.messages = [(1, "user", 2, 0, SALT, "hello"), (4, "tool", 2, 3, SALT, "noted")]
     unit.payloads = [(3, 2, "arguments", SALT, '{"text":"hello"}')]
-    call: tuple[Any, ...] = (3, 2, 0, 0, "note", "notes", "once", "done", None, 1, None, AT, AT + 1_500, 3, 2, 4)
-    unit.turns = [(2, "settled", "completed", None, 2, 1, 100, 200, AT, AT + 2_000)]
+    call: tuple[Any, ...] = (3, 2, 0, 0, "note", "notes", "once", "done", None, 1, None, AT, AT + 1_500, 3, 2, 4, None)
+    unit.turns = [(2, "settled", "completed", None, 2, 1, 100, 200, AT, AT + 2_000, "c0ffee")]
     unit.calls = [call]
     unit.components = [(log.id, "conversation_state", "{}")]
     return unit

@@ -12,8 +12,9 @@ import msgspec
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
 from agentos.definitions.checking import checked
-from agentos.definitions.source import Source, read_yaml
-from agentos.definitions.spec import BoxName, Strict
+from agentos.definitions.reading import read_yaml
+from agentos.definitions.source import Source
+from agentos.definitions.toolbox_spec import BoxName, Strict
 from agentos.settings import Settings
 from agentos.testing.scenario_systems import SYSTEMS
 from agentos.testing.scenario_words import Agent, Box, Step

@@ -147,10 +147,10 @@ class ScenarioToolbox:
     async def call(self, tool: Name, arguments: dict[str, Any], context: CallContext) -> object:
         """What its actions say, one after the other."""
         outside, told = self._outside, self._tools[tool]
-        outside.note(Run(context.call, context.attempt, tool, told.effect))
+        outside.note(Run(context.call_id, context.attempt, tool, told.effect))
         outside.inside[self.name] += 1
         outside.most_inside[self.name] = max(outside.most_inside[self.name], outside.inside[self.name])
-        effect = Effect(str(arguments.get("text", "")), tool, context.call)
+        effect = Effect(str(arguments.get("text", "")), tool, context.call_id)
         try:
             said = [await self._act(action, effect) for action in told.does]
         finally:

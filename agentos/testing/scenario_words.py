@@ -9,7 +9,8 @@ from pydantic import Field, field_validator, model_validator
 
 from agentos.components import Access, EffectClass, Outcome, ToolboxSharing
 from agentos.definitions import AgentSpec
-from agentos.definitions.spec import BoxName, Count, Positive, Seconds, Slug, Strict, ToolName
+from agentos.definitions.spec import Slug
+from agentos.definitions.toolbox_spec import BoxName, Count, Positive, Seconds, Strict, ToolName
 from agentos.errors import ConfigurationError
 from agentos.events.kinds import KINDS
 from agentos.models.script import script_of

@@ -49,7 +49,7 @@ RATES: dict[str, dict[str, float]] = {
     "model": {
         "network": 0.03,
         "rate_limit": 0.02,
-        "auth": 0.01,
+        "auth": 0.02,
         "cut": 0.02,
         "raise": 0.01,
         "cancel": 0.01,
@@ -189,6 +189,7 @@ class Simulation:
             "ticks checked": self.checker.checks,
             "requests checked": self.checker.requests,
             "tool runs": len(self.ledger.runs),
+            **{f"inner calls {status}": n for status, n in sorted(self.ledger.inner.items())},
             "conversations": len(logs),
             "entries": sum(row.seq for row in logs),
         }

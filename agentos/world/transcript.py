@@ -122,15 +122,26 @@ def _reply(transcript: Transcript, seq: int, draft: Draft, _body: Body) -> Trans
         return transcript
     text = _text(draft.private[0][1])
     if not data.calls:
-        return transcript.extended([Message(Role.ASSISTANT, text)]) if text else transcript
+        return transcript.extended([_kept(data, draft, Message(Role.ASSISTANT, text))]) if text else transcript
     asked = tuple(
         ToolCall(call.tool, arguments, f"c{seq}_{ordinal}")
         for ordinal, (call, arguments) in enumerate(
             zip(data.calls, (value for name, value in draft.private if name == "arguments"), strict=True)
         )
     )
-    after = transcript.extended([Message(Role.ASSISTANT, text, _readable(asked))])
+    after = transcript.extended([_kept(data, draft, Message(Role.ASSISTANT, text, _readable(asked)))])
     return msgspec.structs.replace(after, asked=asked)
+
+
+def _kept(data: ModelFinished, draft: Draft, message: Message) -> Message:
+    """With what the provider wants back of its reply, which goes with its whole message: of an erased one, nothing does."""
+    if not data.kept_for or any(value is ERASED for _, value in draft.private):
+        return message
+    private = dict(draft.private)
+    thinking, opaque = private.get("thinking", ""), private.get("opaque")
+    if not thinking and opaque is None:
+        return message
+    return msgspec.structs.replace(message, thinking=thinking, opaque=opaque, kept_for=str(data.kept_for))
 
 
 def _proposed(transcript: Transcript, seq: int, _draft: Draft, _body: Body) -> Transcript:
@@ -143,8 +154,8 @@ def _proposed(transcript: Transcript, seq: int, _draft: Draft, _body: Body) -> T
 def _result(transcript: Transcript, seq: int, draft: Draft, _body: Body) -> Transcript:
     data = draft.data
     assert isinstance(data, CallFinished)
-    if data.status is CallStatus.LOST:
-        return transcript
+    if data.status is CallStatus.LOST or data.parent is not None:
+        return transcript  # an attempt that is followed by another; a result that only a tool reads
     ordinal = draft.call - transcript.first_call
     if not 0 <= ordinal < len(transcript.asked) or ordinal in transcript.results:
         _log.warning("the result at seq %d is left out: no open call %d asked for it", seq, draft.call)

@@ -7,7 +7,16 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from agentos.components import AgentContext, CallConfig, Component, ConversationState, Phase, TurnConfig, TurnState
+from agentos.components import (
+    AgentContext,
+    CallConfig,
+    Component,
+    ConversationState,
+    Narrowing,
+    Phase,
+    TurnConfig,
+    TurnState,
+)
 from agentos.errors import AgentosError
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
@@ -67,11 +76,13 @@ class Oracle(Protocol):
     """What a pass may ask of the live side; replay answers from the unit instead.
 
     slot: whether the call's toolbox has room for it now; a yes takes the room until the call is finished.
-    context: the configuration that a turn beginning now pins, at that depth.
+    deadlock: of a call that got no room: whether those who hold it wait, in the end, for this very call.
+    context: the configuration that a turn beginning now pins, at that depth, narrowed by each of the narrowings.
     """
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool: ...
-    def context(self, agent: AgentId, depth: int) -> Digest: ...
+    def deadlock(self, view: View, call: int) -> bool: ...
+    def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest: ...
     def pinned(self, digest: Digest) -> AgentContext: ...
 
 
@@ -130,9 +141,11 @@ class View:
         """The configuration that the turn pinned."""
         return self._oracle.pinned(self.get(turn, TurnConfig).context)
 
-    def context(self, agent: AgentId, depth: int) -> tuple[Digest, AgentContext]:
+    def context(
+        self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()
+    ) -> tuple[Digest, AgentContext]:
         """The configuration that a turn beginning now pins."""
-        digest = self._oracle.context(agent, depth)
+        digest = self._oracle.context(agent, depth, narrowings)
         return digest, self._oracle.pinned(digest)
 
     def slot(self, call: int) -> bool:
@@ -141,6 +154,12 @@ class View:
             self.slots = [*self.slots, call]
             return True
         return False
+
+    def deadlocked(self, call: int) -> bool:
+        """Whether a call that got no room would wait for ever. Only one that others wait for can: an inner call, or one
+        that works for a call of another conversation."""
+        works_for_another = self.get(self.turn, TurnConfig).causes or self.get(call, CallConfig).parent is not None
+        return bool(works_for_another) and self._oracle.deadlock(self, call)
 
     def body(self, seq: int, i: int) -> Any:
         """The private value number i of the entry at seq."""

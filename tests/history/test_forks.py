@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agentos.components import AgentContext, CallConfig
+from agentos.components import AgentContext, CallConfig, Narrowing
 from agentos.events.entry import Registry
 from agentos.events.intake import Resume
 from agentos.history import Identical, lineage_of, replay_log, request_of, verify_store
@@ -30,7 +30,10 @@ class Anything:
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return True
 
-    def context(self, agent: AgentId, depth: int) -> Digest:
+    def deadlock(self, view: View, call: int) -> bool:
+        return False
+
+    def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         return self._kernel.services.context(agent, depth)
 
     def pinned(self, digest: Digest) -> AgentContext:

@@ -119,7 +119,7 @@ async def test_frames_lead_from_the_root_to_the_call_as_its_tool_saw_them(store:
     async def look(context: CallContext) -> str:
         """Looks up."""
         seen.append(context.lineage)
-        return str(context.call)
+        return str(context.call_id)
 
     async with agentos.open(store) as kernel:
         await kernel.add_toolbox(PythonToolbox("eyes", [look]))
@@ -191,7 +191,7 @@ async def test_the_tree_is_drawn_with_times_and_tokens(store: Store, desk: Desk)
     assert drawn == "\n".join(
         [
             f"clerk {clerk.id}  idle, 1500 ms, 20+4 tokens",
-            "└─ turn 3  completed, 1500 ms, 20+4 tokens",
+            "└─ turn 3 clerk r1  completed, 1500 ms, 20+4 tokens",
             "   ├─ step 0  tool_use, 0.0 ms, 10+2 tokens",
             "   │  ├─ call 6 wait  done, 1500 ms",
             "   │  └─ call 7 note  done, 0.0 ms",

@@ -19,7 +19,9 @@ CLERK = "(select n from logs join conversations using (n) where agent = 'clerk')
 AIDE = "(select n from logs join conversations using (n) where agent = 'aide')"
 AGENT = "type = 'agent_state' and entity = (select id from logs where n = 3)"
 PROMPT = "kind = 'context' and body like '%Keep order%'"
-CALL = "turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at, 5, 1, 8"
+CALL = (
+    "turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at, 5, 1, 8, parent"
+)
 
 
 class Edit(NamedTuple):
@@ -71,7 +73,7 @@ ENTRIES = [
     deleted("entries", 24),
     Edit(
         "delete from logs where id = (select id from conversations where agent = 'aide')",
-        "number 5",
+        "number 6",
         0,
         "entries",
         "row",
@@ -100,12 +102,14 @@ BODIES = [
 ]
 ROWS = [
     changed("calls", 6, "status = 'failed'"),
+    changed("calls", 6, "parent = 3"),
     changed("calls", 6, "finished_at = finished_at + 1"),
     changed("calls", 6, "result_seq = null"),
     changed("calls", 16, "child = null"),
     deleted("calls", 6),
     added("calls", 5, f"5, {CALL}", like=6),
     changed("turns", 3, "outcome = 'failed'"),
+    changed("turns", 3, "context = '0'"),
     changed("turns", 3, "input_tokens = 1.5"),
     changed("turns", 3, "finished_at = null"),
     deleted("turns", 3),
@@ -191,15 +195,15 @@ def _short(log: str, names: dict[str, str]) -> str:
     if log in names:
         return names[log]
     kind = log.partition("_")[0]
-    return {"conversation": "clerk", "log number 5": "number 5"}.get(kind, kind)
+    return {"conversation": "clerk", "log number 6": "number 6"}.get(kind, kind)
 
 
 async def test_a_store_that_nobody_edited_has_no_differences(written: Path) -> None:
     report = await verified(written)
 
     assert report.ok, report.differences
-    assert (report.logs, report.entries) == (5, 38)
-    assert str(report).startswith("ok: 38 entries")
+    assert (report.logs, report.entries) == (6, 39)
+    assert str(report).startswith("ok: 39 entries")
 
 
 @pytest.mark.parametrize("edit", EDITS, ids=name_of)

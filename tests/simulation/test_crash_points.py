@@ -33,13 +33,16 @@ CALLS = (
     ToolCall("work_once", {"n": 3}),
     ToolCall("guarded", {"n": 4}),
 )
+INNER_CALLS = (ToolCall("portal", {"n": 1}), ToolCall("work_once", {"n": 2}))
+"""One of them makes calls of all kinds itself."""
 SPINS_MAX = 3_000
 
 
 class Story:
     """One turn with calls of all kinds, told by as many kernels as it takes; what happened outside is kept."""
 
-    def __init__(self, n: int, kind: str) -> None:
+    def __init__(self, n: int, kind: str, calls: tuple[ToolCall, ...] = CALLS) -> None:
+        self.calls = calls
         self.data, self.clock = MemoryStore(), ManualClock()
         self.plan = FaultPlan([Fault("store.append", n, kind)])
         self.checker = Checker(self.data)
@@ -127,21 +130,29 @@ class Story:
             """May happen twice."""
             return await happen(context, n, EffectClass.IDEMPOTENT)
 
-        return [work_once, guarded] if toolbox == "desk" else [work_again]
+        @tool(effect="idempotent")
+        async def portal(context: CallContext, n: int) -> str:
+            """Makes calls of its own."""
+            inner = [context.call(name, {"n": n}) for name in ("work_once", "work_again", "guarded")]
+            ended = await asyncio.gather(*inner, context.call("ask_aide", {"task": "it"}))
+            return ", ".join(one.status.value for one in ended)
+
+        return [work_once, guarded] if toolbox == "desk" else [work_again, portal]
 
     def _reply(self, request: ModelRequest) -> ModelReply:
         self.broken += unpaired(request.messages)
         if request.messages[-1].role is Role.TOOL:
             return ModelReply(text="done")
-        return ModelReply(calls=CALLS if request.context.slug == "lead" else (ToolCall("work_again", {"n": 2}),))
+        return ModelReply(calls=self.calls if request.context.slug == "lead" else (ToolCall("work_again", {"n": 2}),))
 
 
 @pytest.mark.parametrize("kind", ["crash_before", "crash_after"])
-def test_a_crash_at_any_append_is_survived(kind: str) -> None:
+@pytest.mark.parametrize("calls", [CALLS, INNER_CALLS], ids=["calls", "inner calls"])
+def test_a_crash_at_any_append_is_survived(kind: str, calls: tuple[ToolCall, ...]) -> None:
     n, fired = 0, True
     while fired:
         n += 1
-        story = Story(n, kind)
+        story = Story(n, kind, calls)
         story.run()
         fired = bool(story.plan.fired)
         once = {key: times for (key, effect), times in story.happened.items() if effect is EffectClass.ONCE}

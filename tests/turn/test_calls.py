@@ -112,7 +112,7 @@ async def test_a_call_sees_who_it_is_and_the_whole_chain_above_it() -> None:
 
         (context,) = seen
         assert (context.conversation, context.turn, context.agent) == (conversation.id, outcome.turn, "main")
-        assert (context.attempt, context.timeout_s, context.key) == (1, 7, context.call)
+        assert (context.attempt, context.timeout_s, context.key) == (1, 7, context.call_id)
         assert frames == [FrameType.CONVERSATION, FrameType.TURN, FrameType.CALL]
 
 

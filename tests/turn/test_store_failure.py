@@ -27,10 +27,10 @@ class Switch(FaultPlan):
 
 
 class Nth(FaultPlan):
-    """One append fails: the nth after the kernel and its agent were there (install is the first append)."""
+    """One append fails: the nth after the kernel, its toolbox and its agent were there (these are the first two)."""
 
     def __init__(self, n: int, kind: str) -> None:
-        super().__init__([Fault("store.append", n + 1, kind)])
+        super().__init__([Fault("store.append", n + 2, kind)])
 
 
 def faulty(plan: FaultPlan) -> FaultyStore:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agentos.components import Verdict
+from agentos.components import ToolboxSharing, Verdict
 from agentos.definitions import PolicyRule
 from agentos.errors import ConversationBusy, ConversationClosed, StoreUnavailable
 from agentos.kernel import Conversation
@@ -163,3 +163,40 @@ async def test_an_owner_that_was_taken_for_dead_does_nothing_more() -> None:
             ]
             assert (await kinds(taken)).count("call.finished") == 1
             assert conversation.state == "unloaded"
+
+
+async def test_the_slots_of_a_conversation_that_another_took_over_are_free_again() -> None:
+    """One call runs and another waits in line; neither will ever be finished here. The tool lets go first."""
+    store, clock = MemoryStore(), ManualClock()
+    inside = asyncio.Event()
+    held_while_letting_go: list[int] = []
+
+    async def work() -> str:
+        if inside.is_set():
+            return "worked"
+        inside.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            held_while_letting_go.extend(len(line.holders) for line in sleeper.kernel.slots.statistics())
+        return "never"
+
+    mind = Mind(calls(call("work"), call("work")))
+    async with lab(mind, [work], sharing=ToolboxSharing.EXCLUSIVE, store=store, clock=clock) as sleeper:
+        sleeper.kernel.ticker.after_tick = None  # it does not know yet that it is not the owner any more
+        conversation = await sleeper.start()
+        asked = asyncio.create_task(conversation.ask("go"))
+        await inside.wait()
+        await settled(sleeper.kernel)
+        (before,) = sleeper.kernel.slots.statistics()
+        store._kept.living.clear()
+        async with lab(Mind(), [work], store=MemoryStore(store), clock=clock, first_id=500) as heir:
+            await heir.kernel.recover()
+            await heir.kernel.outcome(conversation.id)
+            await conversation.interrupt()
+            await asyncio.gather(asked, return_exceptions=True)
+            await settled(sleeper.kernel)
+
+            assert (len(before.holders), len(before.waiters)) == (1, 1)
+            assert held_while_letting_go == [1]
+            assert sleeper.kernel.slots.statistics() == []
