@@ -15,7 +15,7 @@ unexport PYTHONPATH
 unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint types layers check test demo bench sim torture show-tamper wheel clean
+.PHONY: help setup lock fmt lint types layers check test demo bench sim torture show-tamper transcript wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ torture: .venv/.ready ## kill a working process again and again (KILLS=100), and
 
 show-tamper: .venv/.ready ## edit a copy of a store by hand, and let verify name what was edited
 	$(BIN)/python -m agentos.testing.tamper
+
+transcript: .venv/.ready ## write docs/chat-transcript.md: a chat in tmux, as it stands on the screen
+	$(BIN)/python -m agentos.testing.chat_transcript docs/chat-transcript.md
 
 wheel: .venv/.ready ## build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation

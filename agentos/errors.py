@@ -104,7 +104,8 @@ class KernelClosed(AgentosError):
 class ConversationBusy(AgentosError):
     def __init__(self, conversation: str, waiting: int) -> None:
         self.conversation, self.waiting = conversation, waiting
-        super().__init__(f"{conversation} has {waiting} inputs waiting (inbox_max); send again when a turn has ended")
+        why = f"has {waiting} inputs waiting (inbox_max)" if waiting else "is at work in another process"
+        super().__init__(f"{conversation} {why}; send again when a turn has ended")
 
 
 class ConversationClosed(AgentosError):

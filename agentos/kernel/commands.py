@@ -87,8 +87,14 @@ class Commands:
         await self._command(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
 
     async def outcome(self, log: LogId) -> RunOutcome | None:
-        """Waits for the end of the open turn; None when there is none."""
-        loaded = await self._logs.get(log)
+        """Waits for the end of the open turn; None when there is none.
+
+        Errors: UnknownConversation; ConversationBusy when another process runs it.
+        """
+        try:
+            loaded = await self._logs.get(log)
+        except Foreign as error:
+            raise ConversationBusy(log, 0) from error
         state = loaded.slice.get(CONVERSATION, ConversationState)
         if state is None or not (state.open_turn or state.waiting):
             return None

@@ -91,7 +91,8 @@ def code_text(code: int) -> str:
 
 def _printed(ended: Ended, describe: DescribeLimits) -> bytes:
     if ended.code != 0:
-        raise ValueError(f"describe ended with {code_text(ended.code)}: {ended.err.end(400).strip()}")
+        said = ended.err.end(400).strip()
+        raise ValueError(f"describe ended with {code_text(ended.code)}{f': {said}' if said else ''}")
     if ended.out.total > describe.output_bytes:
         raise ValueError(f"describe printed {ended.out.total:,} bytes, over {describe.output_bytes:,}")
     return ended.out.data()

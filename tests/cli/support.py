@@ -73,17 +73,20 @@ class Cli:
         return result
 
     @contextmanager
-    def start(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def start(self, *words: str, stdin: Path = Path(os.devnull)) -> Iterator[subprocess.Popen[str]]:
         """Starts and goes on at once; what still runs at the end of the block is killed."""
-        with subprocess.Popen(
-            command(words),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self.folder,
-            env=environment(None),
-            text=True,
-        ) as process:
+        with (
+            stdin.open() as said,
+            subprocess.Popen(
+                command(words),
+                stdin=said,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self.folder,
+                env=environment(None),
+                text=True,
+            ) as process,
+        ):
             try:
                 yield process
             finally:

@@ -74,6 +74,7 @@ def test_show_prints_what_happened_and_what_was_said(shared: Cli) -> None:
     shown = shared("show", shared.id("lead")).out
 
     assert re.search(r"^ +2  \d\d:\d\d:\d\d\.\d{3}  input.received\n +text: ask_helper task=", shown, re.MULTILINE)
+    assert re.search(r"turn\.started .* turn 3 .* with lead r1$", shown, re.MULTILINE)
     assert re.search(r"call\.finished .* turn 3 .* call 6 .* status=done", shown)
     assert 'result: count_words text="a b": 2' in shown
 
@@ -85,6 +86,7 @@ def test_show_as_json_has_entries_with_payloads_and_changes(shared: Cli) -> None
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
     finished = entry_of(entries, "call.finished")
     assert finished["call"].startswith("call_")
+    assert (finished["ran_with"], entry_of(entries, "turn.started")["ran_with"]) == (None, "lead r1")
     assert finished["payloads"] == [{"name": "result", "value": 'count_words text="a b": 2'}]
     assert finished["changes"][0]["component"] == "call_state"
     assert entry_of(entries, "model.finished")["payloads"][1] == {

@@ -151,7 +151,7 @@ def test_a_script_that_cannot_describe_itself_is_left_out_and_told(project: Cli)
 
     asked = project("run", "-p", 'count_words text="a"')
 
-    assert "tools/broken is left out: describe ended with exit code 3" in asked.err
+    assert "tools/broken: describe ended with exit code 3" in asked.err
     assert asked.out == 'count_words text="a": 1\n'
 
 
@@ -163,3 +163,54 @@ def test_a_project_is_found_from_the_folders_below_it(project: Cli) -> None:
 
     assert len(project.ids()) == 1
     assert not (below / ".agentos").exists()
+
+
+def test_parts_of_a_prompt_stand_in_the_order_of_the_line(project: Cli) -> None:
+    project.write("notes.txt", "from a file\n")
+
+    asked = project("run", "-p", "one", "-s", "-", "-f", "notes.txt", "--shell", "echo two", "-p=three", code=0)
+
+    assert asked.out == "one\n----\nfrom a file\ntwo\nthree\n"
+
+
+def test_echo_prompt_prints_the_prompt_and_asks_nobody(cli: Cli) -> None:
+    assert cli("run", "--echo-prompt", "-p", "{{content}}", "-S", "=").out == f"{{{{content}}}}\n{'=' * 40}\n"
+    assert list(cli.folder.iterdir()) == []
+
+
+def test_an_alias_of_the_project_goes_before_a_built_in_one(project: Cli) -> None:
+    more = '\n[aliases.summarize]\ntemplate = "Briefly: {{content}}"\n[aliases.loud]\ntemplate = "{{content}}!"\n'
+    project.write("agentos.toml", (project.folder / "agentos.toml").read_text() + more)
+
+    assert project("run", "--alias", "summarize", stdin="a story\n").out == "Briefly: a story\n"
+    assert project("run", "--alias", "loud", "--echo-prompt", stdin="hey\n").out == "hey!\n"
+    told = project("run", "--alias", "lod", stdin="hey", code=2).err
+    assert "no alias 'lod'. Did you mean loud?" in told
+    assert "  explain: say what code does" in told
+
+
+def test_a_prompt_that_cannot_be_built_leaves_no_conversation(project: Cli) -> None:
+    assert "ended with exit code 3" in project("run", "--shell", "exit 3", code=2).err
+    assert "gone.txt: No such file" in project("run", "-f", "gone.txt", code=1).err
+    assert "blank" in project("run", "-p", " ", "-s", "", code=2).err
+    assert not (project.folder / ".agentos" / "agentos.db").exists()
+
+
+def test_only_the_toolboxes_that_a_turn_may_come_to_have_to_work(project: Cli) -> None:
+    project.write("agents/far.yaml", "slug: far\nmodel: direct\ntoolboxes: [{kind: mcp, name: away, command: [x]}]\n")
+    project.write("agents/lead.yaml", "slug: lead\nmodel: direct\nsubagents: [far]\n")
+
+    asked = project("run", "-p", "hello")
+    refused = project("run", "-a", "lead", "-p", "hello", code=3).err
+    without = project("run", "-a", "lead", "--without", "away", "-p", "hello")
+
+    assert (asked.out, without.out) == ("hello\n", "hello\n")
+    assert "agent far: toolbox far/away" in refused
+    assert "go on without a toolbox by --without NAME" in refused
+
+
+def test_the_agent_of_a_conversation_is_asked_when_it_goes_on(project: Cli) -> None:
+    project.write("agents/other.yaml", "slug: other\nmodel: direct\n")
+    project("run", "-a", "other", "-p", "first")
+
+    assert "(other)" in project("run", project.id("other"), "-p", "second").err

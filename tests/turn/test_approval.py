@@ -317,16 +317,19 @@ async def test_a_port_that_allows_all_does_not_allow_what_a_rule_denies() -> Non
 async def test_who_stopped_waiting_for_a_parked_turn_leaves_no_error_behind_when_the_kernel_closes() -> None:
     """An error that nobody hears any more would be told by the loop, as a fault of this program."""
     told: list[str] = []
+
+    async def waited_for_a_while() -> None:
+        async with lab(Mind(SENDING), [send], policy=ASK, approval=ApprovalMode.PARK) as here:
+            conversation = await here.start()
+            await conversation.send("go")
+            await until(lambda: conversation.state == "parked")
+            waits = asyncio.create_task(here.kernel.outcome(conversation.id))
+            await settled(here.kernel)
+            waits.cancel()
+            await asyncio.wait([waits])
+
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
-    async with lab(Mind(SENDING), [send], policy=ASK, approval=ApprovalMode.PARK) as here:
-        conversation = await here.start()
-        await conversation.send("go")
-        await until(lambda: conversation.state == "parked")
-        waits = asyncio.create_task(here.kernel.outcome(conversation.id))
-        await settled(here.kernel)
-        waits.cancel()
-        await asyncio.wait([waits])
-    del here, conversation, waits
+    await waited_for_a_while()
     gc.collect()
     asyncio.get_running_loop().set_exception_handler(None)
 

@@ -131,6 +131,17 @@ async def test_recover_leaves_the_turns_of_the_living_alone() -> None:
         assert "turn.resumed" not in await kinds(conversation)
 
 
+async def test_the_end_of_a_turn_that_another_process_runs_is_not_waited_for_here() -> None:
+    mind = Mind(hang)
+    async with two(mind) as (owner, other):
+        conversation = await owner.start()
+        await conversation.send("go")
+        await until(lambda: mind.requests)
+
+        with pytest.raises(ConversationBusy, match="another process"):
+            await other.kernel.outcome(conversation.id)
+
+
 async def test_an_owner_that_was_taken_for_dead_does_nothing_more() -> None:
     """A process that slept too long wakes up after another took its conversation: its tool's result is not stored."""
     store, clock = MemoryStore(), ManualClock()

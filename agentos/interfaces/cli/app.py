@@ -16,8 +16,8 @@ from agentos.interfaces.cli.invocation import Flag, Invocation
 from agentos.interfaces.cli.listing import (
     COMMANDS,
     EPILOGUE,
-    SCENARIO_COMMANDS,
-    SCENARIO_HELP,
+    GROUPS,
+    Group,
     Listed,
     examples_of,
     names,
@@ -55,17 +55,19 @@ def make_app(words: Sequence[str] = ()) -> App:
         help_epilogue=EPILOGUE,
         version=_version,
     )
-    scenario = App(
-        name="scenario",
-        help=SCENARIO_HELP,
-        help_epilogue=examples_of(SCENARIO_COMMANDS[0]),
-        sort_key=len(COMMANDS),
-    )
-    _add(app, COMMANDS, words)
-    _add(scenario, SCENARIO_COMMANDS, words if scenario.name[0] in words else ())
-    app.command(scenario)
+    first = next((word for word in words if not word.startswith("-")), "")
+    _add(app, COMMANDS, () if first in [group.name for group in GROUPS] else words)
+    for place, group in enumerate(GROUPS, len(COMMANDS)):
+        app.command(_group(group, place, words))
     _add_options(app)
     return app
+
+
+def _group(group: Group, place: int, words: Sequence[str]) -> App:
+    examples = examples_of(*group.commands)
+    made = App(name=group.name, help=group.help, help_epilogue=examples, sort_key=place)
+    _add(made, group.commands, words if group.name in words else ())
+    return made
 
 
 def _add(app: App, commands: Sequence[Listed], words: Sequence[str]) -> None:
@@ -98,7 +100,7 @@ def _add_options(app: App) -> None:
         if no_color:
             os.environ["NO_COLOR"] = "1"
         command, bound, ignored = app.parse_args(tokens, exit_on_error=False, print_error=False)
-        given = dict.fromkeys(ignored, Invocation(store))
+        given = dict.fromkeys(ignored, Invocation(store, tokens))
         return _call(command, bound.args, {**bound.kwargs, **given})
 
     app.meta.default(launch)

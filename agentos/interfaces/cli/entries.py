@@ -11,18 +11,24 @@ import msgspec
 
 from agentos.events.entry import ERASED, Entry, RawComponent, RawData
 from agentos.events.model import ModelDelta
+from agentos.history.tree import printable
 from agentos.ids import call_id, turn_id
 from agentos.kernel.watch import StreamGap, Watched
 
 _INDENT = " " * 6
 
 
-def as_lines(entry: Entry) -> Iterator[str]:
-    """One line that says what happened, then the private values below it."""
+def as_lines(entry: Entry, ran_with: str = "") -> Iterator[str]:
+    """One line that says what happened, then the private values below it.
+
+    ran_with, of the beginning of a turn, is the version of its agent.
+    """
     turn = f"turn {entry.turn}" if entry.turn else ""
     call = f"call {entry.call}" if entry.call else ""
     facts = [f"{name}={_fact(value)}" for name, value in _data(entry).items()]
     by = [f"by={entry.by}"] if entry.by else []
+    if ran_with:
+        facts.append(f"with {printable(ran_with)}")
     head = [f"{entry.seq:>5}", clock_of(entry.at), f"{_kind(entry):<20}", f"{turn:<8}", f"{call:<9}", *facts, *by]
     yield "  ".join(head).rstrip()
     for name, value in entry.private:

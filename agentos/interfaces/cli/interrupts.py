@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -13,11 +13,11 @@ from agentos.kernel import Conversation
 
 
 class Interrupts:
-    """Listens while the block runs. count says how often Ctrl-C came."""
+    """Listens while the block runs. count says how often Ctrl-C came; tell prints a message."""
 
-    def __init__(self, talks: Sequence[Conversation]) -> None:
+    def __init__(self, talks: Sequence[Conversation], tell: Callable[[str], None] = say) -> None:
         self.count = 0
-        self._talks = talks
+        self._talks, self._tell = talks, tell
         self._task: asyncio.Task[Any] | None = None
         self._ends: list[asyncio.Task[None]] = []
 
@@ -34,7 +34,7 @@ class Interrupts:
     def _pressed(self) -> None:
         self.count += 1
         if self.count == 1:
-            say("\ninterrupted; the turn is being ended (Ctrl-C again quits at once)")
+            self._tell("\ninterrupted; the turn is being ended (Ctrl-C again quits at once)")
             loop = asyncio.get_running_loop()
             self._ends = [loop.create_task(talk.interrupt()) for talk in self._talks]
         elif self._task is not None:

@@ -1,4 +1,4 @@
-"""What goes for one call of the command: which store it is about."""
+"""What goes for one call of the command: which store it is about, and the words it was called with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ STORE_VARIABLE = "AGENTOS_STORE"
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """store is what --store says, None when it is not given."""
+    """store is what --store says, None when it is not given; tokens are the words of the line without such options."""
 
     store: str | None = None
+    tokens: tuple[str, ...] = ()
 
     def store_url(self) -> str:
         """The flag, else the environment, else the project's file, else the default. Raises ConfigurationError."""

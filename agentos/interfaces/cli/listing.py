@@ -30,8 +30,28 @@ COMMANDS = (
             "agentos run -a helper < question.txt",
             "agentos run --agent-file helper.yaml -p 'help' --json",
             "agentos run 7hk587xc -p 'and then?'",
+            "agentos run -p 'What changed?' -s ---- --shell 'git diff' -f notes.txt",
+            "agentos run --alias explain -f words.py",
             "agentos run --resume",
         ),
+    ),
+    Listed(
+        "chat",
+        "chat:chat",
+        "Talk to an agent.",
+        ("agentos chat", "agentos chat -a helper", "agentos chat 7hk587xc", "agentos chat --continue"),
+    ),
+    Listed(
+        "check",
+        "check_files:check",
+        "Check agents, their files and their tools.",
+        ("agentos check", "agentos check --no-tools agents/lead.yaml", "agentos check --json"),
+    ),
+    Listed(
+        "tree",
+        "tree:tree",
+        "Draw which agent may ask which, and their toolboxes.",
+        ("agentos tree", "agentos tree agents/lead.yaml --tools"),
     ),
     Listed(
         "ps",
@@ -48,6 +68,12 @@ COMMANDS = (
             "agentos query 'select tool, status, count(*) n from tool_calls group by 1, 2' --json",
             "agentos query - < report.sql",
         ),
+    ),
+    Listed(
+        "usage",
+        "usage:usage",
+        "Count turns, calls and tokens by agent, model, toolbox, root or day.",
+        ("agentos usage", "agentos usage --by model", "agentos usage --by day --json"),
     ),
     Listed(
         "show",
@@ -83,6 +109,24 @@ COMMANDS = (
         "Recompute digests, commitments and tables from the log.",
         ("agentos verify", "agentos verify --json"),
     ),
+    Listed("upgrade", "upgrade:upgrade", "Bring an older store up to date.", ("agentos upgrade",)),
+    Listed(
+        "describe",
+        "describe:describe",
+        "Describe agentos itself as a tool for other agents.",
+        ("agentos describe", "agentos describe --slug ask_library --description 'Knows every book.'"),
+    ),
+    Listed("config", "paths:config", "Print every setting that holds here.", ("agentos config --show-origin",)),
+    Listed("paths", "paths:paths", "Print where the project, its store and its keys are.", ("agentos paths",)),
+    Listed(
+        "doctor", "doctor:doctor", "Look whether everything works here.", ("agentos doctor", "agentos doctor --json")
+    ),
+    Listed(
+        "completion",
+        "completion:completion",
+        "Print a completion script for a shell.",
+        ("agentos completion bash", "agentos completion zsh", "agentos completion fish"),
+    ),
     Listed(
         "demo",
         "demo.command:demo",
@@ -99,7 +143,63 @@ SCENARIO_COMMANDS = (
         ("agentos scenario run crash_and_resume", "agentos scenario run my_scenario.yaml --keep run"),
     ),
 )
-SCENARIO_HELP = "Run scenarios: agents, faults and what must hold, in a file."
+
+TOOL_COMMANDS = (
+    Listed(
+        "list", "tool:list_tools", "List the tools of the project.", ("agentos tool list", "agentos tool list --json")
+    ),
+    Listed(
+        "describe",
+        "tool:describe",
+        "Ask a script what it is, and say how that was read.",
+        ("agentos tool describe tools/find_text", "agentos tool describe tools/find_text --json"),
+    ),
+    Listed(
+        "check",
+        "tool:check",
+        "Check scripts, or arguments for one of them.",
+        ("agentos tool check tools", 'echo \'{"text": "tool"}\' | agentos tool check tools/find_text --args -'),
+    ),
+    Listed(
+        "call",
+        "tool_call:call",
+        "Call one tool, without a model and without a record.",
+        (
+            'echo \'{"text": "tool"}\' | agentos tool call find_text',
+            'echo \'{"text": "tool"}\' | agentos tool call ./tools/find_text',
+        ),
+    ),
+)
+
+NEW_COMMANDS = (
+    Listed(
+        "agent",
+        "new:agent",
+        "Write a new agent file.",
+        ("agentos new agent reviewer", "agentos new agent reviewer --format md --model direct"),
+    ),
+    Listed(
+        "tool",
+        "new:tool",
+        "Write a new script that is a tool.",
+        ("agentos new tool count_lines", "agentos new tool count_lines --lang python"),
+    ),
+)
+
+
+class Group(NamedTuple):
+    """Commands that stand behind one word."""
+
+    name: str
+    help: str
+    commands: tuple[Listed, ...]
+
+
+GROUPS = (
+    Group("tool", "Look at tools, check them, and call one.", TOOL_COMMANDS),
+    Group("new", "Write a new agent or tool.", NEW_COMMANDS),
+    Group("scenario", "Run scenarios: agents, faults and what must hold, in a file.", SCENARIO_COMMANDS),
+)
 
 EPILOGUE = """Examples:
   agentos init                                     make a project here
@@ -115,10 +215,11 @@ Exit codes:
 
 def names(chain: tuple[str, ...] = ()) -> list[str]:
     """What may stand after these words."""
-    if chain == ("scenario",):
-        return [command.name for command in SCENARIO_COMMANDS]
-    return [*(command.name for command in COMMANDS), "scenario"]
+    for group in GROUPS:
+        if chain == (group.name,):
+            return [command.name for command in group.commands]
+    return [entry.name for entry in (*COMMANDS, *GROUPS)]
 
 
-def examples_of(command: Listed) -> str:
-    return "Examples:\n" + "\n".join(f"  {line}" for line in command.examples)
+def examples_of(*commands: Listed) -> str:
+    return "Examples:\n" + "\n".join(f"  {line}" for command in commands for line in command.examples)

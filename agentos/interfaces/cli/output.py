@@ -82,7 +82,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, clip: boo
     """The lines of a table, its head first."""
     cells = [[cell(value) for value in row] for row in rows]
     if clip:
-        cells = [[_clipped(text, CELL_MAX) for text in row] for row in cells]
+        cells = [[clipped(text, CELL_MAX) for text in row] for row in cells]
     heads = [cell(column) for column in columns]
     widths = [max(map(width, column)) for column in zip(heads, *cells, strict=True)]
     right = [_is_numeric([row[n] for row in rows]) for n in range(len(columns))]
@@ -132,7 +132,8 @@ def _padded(text: str, size: int, to_right: bool) -> str:
     return blank + text if to_right else text + blank
 
 
-def _clipped(text: str, limit: int) -> str:
+def clipped(text: str, limit: int) -> str:
+    """The text in so many places of a terminal at most."""
     if width(text) <= limit:
         return text
     kept, used = [], 1

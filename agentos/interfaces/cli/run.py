@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-from cyclopts import Parameter
-
+from agentos.definitions import load_project
 from agentos.errors import UnknownConversation
-from agentos.interfaces.cli.errors import Exit, UsageError, code_of_outcome
+from agentos.ids import LogId
+from agentos.interfaces.cli.errors import Exit, code_of_outcome
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.interrupts import Interrupts
 from agentos.interfaces.cli.invocation import Flag, Here
-from agentos.interfaces.cli.output import counted, is_terminal, put_answer, put_json, say
+from agentos.interfaces.cli.live import live_line
+from agentos.interfaces.cli.output import counted, put_answer, put_json, say
+from agentos.interfaces.cli.prompt_options import PromptOptions, prompt_text
 from agentos.interfaces.cli.waiting import Waited, wait_for
-from agentos.interfaces.cli.workplace import Workplace, opened
+from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.kernel.reading import Reading, reading
 
@@ -24,17 +26,17 @@ async def run(
     conversation: str | None = None,
     /,
     *,
-    agent_file: Annotated[list[Path] | None, Parameter(name="--agent-file", negative="")] = None,
-    agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
-    prompt: Annotated[
-        list[str] | None, Parameter(name=["--prompt", "-p"], allow_leading_hyphen=True, negative="")
-    ] = None,
+    options: PromptOptions | None = None,
+    selection: Selection | None = None,
     resume: Flag = False,
     wait: Flag = False,
     json: Flag = False,
     here: Here,
 ) -> int:
     """Ask an agent, and print its answer on stdout; what became of the turn is told on stderr.
+
+    The prompt is made of -p, -f, --shell, --alias, -s and -S in their order, each on lines of its own; without any, stdin is
+    read. An alias that wants a file takes NAME=FILE, or the -f behind it; the others read stdin.
 
     Agents and toolboxes come from agentos.toml, found from this folder upward, and from --agent-file. A turn that waits
     for approval is left parked in the store, with exit code 7. Ctrl-C ends the turn and keeps what was said.
@@ -43,12 +45,6 @@ async def run(
     ----------
     conversation
         go on with this one, by its id or a part of it
-    agent_file
-        a file with an agent; the first one is asked
-    agent
-        the slug of the agent to ask
-    prompt
-        what to say, each a line; without any, stdin is read
     resume
         take up turns that were left open: all, or those of CONVERSATION
     wait
@@ -56,17 +52,18 @@ async def run(
     json
         print the outcome as one JSON object
     """
-    work = Workplace.of(here, agent_file or [])
+    options, selection = options or PromptOptions(), selection or Selection()
+    if options.echo_prompt:
+        put_answer(await prompt_text(options, here, load_project(Path.cwd())))
+        return Exit.OK
+    work = Workplace.of(here, selection)
     if resume:
         return await _resume(work, conversation, wait=wait, json=json)
-    slug = work.pick(agent) if conversation is None else None
-    text = "\n".join(prompt) if prompt else _from_stdin()
-    async with opened(work) as kernel:
-        talk = await (kernel.start(slug) if slug is not None else _known(kernel, str(conversation)))
-        with Interrupts([talk]) as interrupts:
-            waited = await wait_for(kernel, {talk.id: talk.ask(text)}, stay=wait)
-        _show(waited, json=json)
-        return _code(waited, interrupts)
+    slug = work.pick() if conversation is None else await _agent_of(work, conversation)
+    text = await prompt_text(options, here, work.project)
+    async with opened(work, slug) as kernel:
+        talk = await (kernel.start(slug) if conversation is None else _known(kernel, conversation))
+        return await _driven(kernel, {talk: talk.ask(text)}, wait=wait, json=json)
 
 
 async def _resume(work: Workplace, conversation: str | None, *, wait: bool, json: bool) -> int:
@@ -79,10 +76,19 @@ async def _resume(work: Workplace, conversation: str | None, *, wait: bool, json
             say("no open turn was left behind")
             return Exit.OK
         say(f"taking up {counted(len(talks), 'open turn')}")
-        with Interrupts(talks) as interrupts:
-            waited = await wait_for(kernel, {talk.id: _end(kernel, talk) for talk in talks}, stay=wait)
-        _show(waited, json=json)
-        return _code(waited, interrupts)
+        return await _driven(kernel, {talk: _end(kernel, talk) for talk in talks}, wait=wait, json=json)
+
+
+async def _driven(
+    kernel: Kernel, turns: Mapping[Conversation, Coroutine[Any, Any, RunOutcome | None]], *, wait: bool, json: bool
+) -> int:
+    """To the ends of the turns, with a live line and Ctrl-C; shows what became of them, and gives the exit code."""
+    talks = list(turns)
+    async with live_line(kernel, talks) as live:
+        with Interrupts(talks, live.say) as interrupts:
+            waited = await wait_for(kernel, {talk.id: turn for talk, turn in turns.items()}, stay=wait)
+    _show(waited, json=json)
+    return _code(waited, interrupts)
 
 
 async def _end(kernel: Kernel, talk: Conversation) -> RunOutcome | None:
@@ -97,18 +103,24 @@ async def _tree(store: Reading, text: str) -> set[str]:
     return {str(id_) for (id_,) in (await store.query(sql, (log,))).rows}
 
 
+async def _agent_of(work: Workplace, text: str) -> str:
+    """The agent of a conversation: with it come all that its turns may come to."""
+    async with reading(work.url) as store:
+        sql = "select agent from conversations where id = ?"
+        ((slug,),) = (await store.query(sql, (await _found(store, text),))).rows
+    return str(slug)
+
+
 async def _known(kernel: Kernel, text: str) -> Conversation:
+    return await kernel.get(await _found(Reading(kernel.store), text))
+
+
+async def _found(store: Reading, text: str) -> LogId:
     try:
-        return await kernel.get(await find_conversation(Reading(kernel.store), text))
+        return await find_conversation(store, text)
     except UnknownConversation as error:
         error.args = (f"{error}; to say something to an agent, use -p",)
         raise
-
-
-def _from_stdin() -> str:
-    if is_terminal(sys.stdin):
-        raise UsageError("nothing to ask: give the text with -p TEXT, or on stdin")
-    return sys.stdin.read().removesuffix("\n")
 
 
 def _show(waited: Waited, *, json: bool) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from cyclopts import Parameter
 
 from agentos.events.entry import Entry
-from agentos.history import StepRequest, request_of
+from agentos.history import StepRequest, Versions, pinned_by, request_of
 from agentos.interfaces.cli.entries import as_lines, as_object, body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import Place, find_place
@@ -44,16 +44,18 @@ async def show(
         print one JSON object
     """
     async with reading(here.store_url()) as store:
-        place = await find_place(store, id_)
+        place, versions = await find_place(store, id_), Versions(store.store)
         if request:
             return _show_request(await request_of(store.store, place.conversation, seq), json=json)
         entries = _chosen(await store.entries(place.conversation), place, seq)
+        ran_with = {entry.seq: await versions.of(context) for entry in entries for context in pinned_by([entry])}
     if json:
-        put_json({"conversation": place.conversation, "entries": [as_object(entry) for entry in entries]})
+        shown = [{**as_object(entry), "ran_with": ran_with.get(entry.seq)} for entry in entries]
+        put_json({"conversation": place.conversation, "entries": shown})
         return Exit.OK
     put(place.conversation)
     for entry in entries:
-        for line in as_lines(entry):
+        for line in as_lines(entry, ran_with.get(entry.seq, "")):
             put(line)
     return Exit.OK
 

@@ -2,49 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import os
+import sys
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Annotated
 
-from agentos.definitions import PROJECT_FILE, AgentSpec, Project, load_agents, load_project
+from cyclopts import Parameter
+
+from agentos.components import ToolboxConfig, ToolboxState, ToolboxStatus
+from agentos.definitions import PROJECT_FILE, AgentSpec, Loaded, Project, load_all, load_project
 from agentos.errors import ConfigurationError, UnknownAgent
+from agentos.ids import Kind, hashed_id
 from agentos.interfaces.cli.errors import UsageError
 from agentos.interfaces.cli.invocation import Invocation
-from agentos.interfaces.cli.output import say
+from agentos.interfaces.cli.log_file import log_file
+from agentos.interfaces.cli.output import counted, is_terminal, say
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
+
+BASE_URL_VARIABLE = "AGENTOS_BASE_URL"
+KEYS_VARIABLE = "AGENTOS_KEYS"
+LOG_VARIABLE = "AGENTOS_LOG_FILE"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which agents and how: options of every command that drives turns."""
+
+    agent_file: Annotated[
+        tuple[Path, ...],
+        Parameter(
+            negative="", show_default=False, help="a file with an agent, or a folder of them; the first is asked"
+        ),
+    ] = ()
+    agent: Annotated[str | None, Parameter(name=["--agent", "-a"], help="the slug of the agent to ask")] = None
+    without: Annotated[
+        tuple[str, ...],
+        Parameter(
+            negative="", show_default=False, help="go on without this toolbox: its name, or a pattern with * and ?"
+        ),
+    ] = ()
+    api_keys: Annotated[
+        tuple[Path, ...], Parameter(negative="", show_default=False, help=f"a file of keys [env var: {KEYS_VARIABLE}]")
+    ] = ()
+    base_url: Annotated[
+        str | None,
+        Parameter(help=f"the server that every model of the network is asked at [env var: {BASE_URL_VARIABLE}]"),
+    ] = None
+
+    log_file: Annotated[
+        Path | None,
+        Parameter(help=f"append a line of JSON for every effect to this file [env var: {LOG_VARIABLE}]"),
+    ] = None
+
+    def log(self) -> Path | None:
+        named = os.environ.get(LOG_VARIABLE)
+        return self.log_file or (Path(named) if named else None)
+
+    def keys(self, project: Project | None) -> tuple[Path, ...]:
+        """Key files in the order in which they are asked: of the flag, the environment, the project."""
+        named = os.environ.get(KEYS_VARIABLE, "")
+        from_environment = [Path(name) for name in named.split(os.pathsep) if name]
+        return (*self.api_keys, *from_environment, *(project.key_files if project is not None else ()))
+
+    def url(self) -> str | None:
+        return self.base_url or os.environ.get(BASE_URL_VARIABLE) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """asked is the agent that the command line names by a file, None when it names none."""
+    """What was found. loaded has all agents by slug, those of the files before the project's."""
 
     url: str
     project: Project | None
-    agents: dict[str, AgentSpec]
-    asked: str | None
+    loaded: Loaded
+    selection: Selection
 
     @staticmethod
-    def of(here: Invocation, files: Sequence[Path]) -> Workplace:
-        """Agents of the project, and those of the files, which go before the project's. Raises ConfigurationError."""
+    def of(here: Invocation, selection: Selection) -> Workplace:
+        """Raises ConfigurationError with all errors of all files; that there are warnings is said to who looks."""
         project = load_project(Path.cwd())
-        named = load_agents(files)
-        agents = {**(project.agents() if project is not None else {}), **named}
-        if not agents:
+        loaded = load_all(project, selection.agent_file)
+        loaded.check()
+        if loaded.warnings and is_terminal(sys.stderr):
+            say(f"{counted(len(loaded.warnings), 'warning')} about agent files; 'agentos check' tells more")
+        if not loaded.agents:
             where = "names no agent" if project is not None else "was found from here upward"
             raise ConfigurationError(
                 f"no agents: {PROJECT_FILE} {where}; 'agentos init' makes a project, --agent-file names an agent"
             )
-        return Workplace(here.store_url(), project, agents, next(iter(named), None))
+        return Workplace(here.store_url(), project, loaded, selection)
 
-    def pick(self, wanted: str | None) -> str:
+    @property
+    def agents(self) -> dict[str, AgentSpec]:
+        return self.loaded.agents
+
+    def pick(self) -> str:
         """The agent to ask: the one wanted, else that of a file, else the project's default, else the only one."""
-        if wanted is not None:
-            if wanted not in self.agents:
-                raise UnknownAgent(wanted, list(self.agents))
-            return wanted
-        chosen = self.asked or (self.project.default_agent if self.project is not None else None)
+        default = self.project.default_agent if self.project is not None else None
+        chosen = self.selection.agent or next(iter(self.loaded.named), None) or default
         if chosen is not None:
             if chosen not in self.agents:
                 raise UnknownAgent(chosen, list(self.agents))
@@ -54,15 +115,78 @@ class Workplace:
         return next(iter(self.agents))
 
 
+def reached(agents: Mapping[str, AgentSpec], slugs: Iterable[str]) -> dict[str, AgentSpec]:
+    """The agents that turns of these may come to: themselves, and those that they may ask, directly or not."""
+    found: dict[str, AgentSpec] = {}
+    rest = list(slugs)
+    while rest:
+        slug = rest.pop(0)
+        if slug in agents and slug not in found:
+            found[slug] = agents[slug]
+            rest.extend(use.slug for use in agents[slug].subagent_uses)
+    return found
+
+
 @asynccontextmanager
-async def opened(work: Workplace) -> AsyncIterator[Kernel]:
-    """A kernel with all toolboxes open and all agents installed and checked."""
-    async with open_kernel(work.url) as kernel:
-        for toolbox in work.project.toolboxes() if work.project is not None else ():
-            await kernel.add_toolbox(toolbox)
-            for problem in getattr(toolbox, "problems", ()):
-                say(f"toolbox {toolbox.name}: {problem.path} is left out: {problem.reason}")
-        for spec in work.agents.values():
-            await kernel.install(spec.path or spec)
-        kernel.check()
-        yield kernel
+async def opened(work: Workplace, asked: str | None = None) -> AsyncIterator[Kernel]:
+    """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, else all.
+
+    Raises ConfigurationError for a toolbox that is in state error and that --without does not name.
+    """
+    agents = reached(work.agents, [asked]) if asked is not None else work.agents
+    project, selection = work.project, work.selection
+    with log_file(selection.log()) as observers:
+        async with open_kernel(
+            work.url,
+            settings=project.settings if project is not None else None,
+            keys=selection.keys(project),
+            base_url=selection.url(),
+            observers=observers,
+        ) as kernel:
+            for toolbox in project.toolboxes() if project is not None else ():
+                await kernel.add_toolbox(toolbox)
+            for spec in agents.values():
+                await kernel.install(spec)
+            _leave_out(kernel, agents, selection.without)
+            kernel.check()
+            yield kernel
+
+
+def toolbox_state(kernel: Kernel, name: str) -> tuple[ToolboxConfig, ToolboxState] | None:
+    """What the World says of a toolbox; None when none of this name was opened."""
+    id_ = hashed_id(Kind.TOOLBOX, name)
+    config, state = kernel.world.get(id_, ToolboxConfig), kernel.world.get(id_, ToolboxState)
+    return (config, state) if config is not None and state is not None else None
+
+
+def _leave_out(kernel: Kernel, agents: dict[str, AgentSpec], patterns: Sequence[str]) -> None:
+    """Unbinds what --without names; refuses when another toolbox that is used is in state error."""
+    named: set[str] = set()
+    refused: list[str] = []
+    for slug, name in _uses(agents):
+        found = [pattern for pattern in patterns if _fits(pattern, name)]
+        named.update(found)
+        if found:
+            kernel.unbind(slug, name)
+            continue
+        known = toolbox_state(kernel, name)
+        if known is not None and known[1].status is ToolboxStatus.ERROR:
+            refused.append(f"agent {slug}: toolbox {name}: {known[1].problem}")
+        elif known is not None and known[1].problem:
+            say(f"warning: toolbox {name}: {known[1].problem}")
+    unused = sorted(set(patterns) - named)
+    if unused:
+        raise UsageError(f"--without {unused[0]}: no agent here uses such a toolbox")
+    if refused:
+        raise ConfigurationError("\n".join([*refused, "go on without a toolbox by --without NAME"]))
+
+
+def _uses(agents: dict[str, AgentSpec]) -> Iterator[tuple[str, str]]:
+    for slug, spec in agents.items():
+        for use in spec.toolbox_uses:
+            yield slug, use.name
+
+
+def _fits(pattern: str, name: str) -> bool:
+    """By the whole name, or for a toolbox of an agent's own by what follows its slug."""
+    return fnmatchcase(name, pattern) or fnmatchcase(name.partition("/")[2], pattern)
