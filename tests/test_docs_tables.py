@@ -30,14 +30,14 @@ from agentos.errors import ModelError
 from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.listing import COMMANDS, GROUPS
 from agentos.models import model_kinds
-from agentos.models.chat_flavors import FLAVORS
 from agentos.models.limits import HttpLimits
+from agentos.models.openai_chat.flavors import FLAVORS
 from agentos.models.options import GenerationOptions
 from agentos.models.script import Step
 from agentos.settings import Settings
 from agentos.testing.chat_server.reply import FAULT_KINDS
-from agentos.toolboxes.script_form import Argument, Mode, ScriptForm
-from agentos.toolboxes.sqlite_link import SqliteLimits
+from agentos.toolboxes.script.form import Argument, Mode, ScriptForm
+from agentos.toolboxes.sqlite.link import SqliteLimits
 from agentos.toolboxes.system import CAPABILITIES
 from tests.transcript import ROOT, steps_of
 

@@ -94,7 +94,7 @@ def _python(name: str, spec: PythonSpec, base: Path, threads: ToolThreads | None
 
 def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
     from agentos.toolboxes.sqlite import SqliteToolbox
-    from agentos.toolboxes.sqlite_link import SqliteLimits
+    from agentos.toolboxes.sqlite.link import SqliteLimits
 
     path = base / spec.path
     _there(base, spec.path if spec.access == "read-only" else str(path.parent))

@@ -34,7 +34,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.definitions.agents_exe_config import cfg_source
+from agentos.definitions.agents_exe.config import cfg_source
 from agentos.definitions.boxes import make_toolbox
 from agentos.definitions.checking import check
 from agentos.definitions.loading import load_all

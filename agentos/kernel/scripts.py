@@ -12,7 +12,7 @@ from agentos.components import ToolSpec
 from agentos.governance.schema import problem_of_schema, problems_of
 from agentos.toolboxes.base import Toolbox
 from agentos.toolboxes.script import ScriptToolbox
-from agentos.toolboxes.script_files import ScriptFiles
+from agentos.toolboxes.script.files import ScriptFiles
 
 
 class ScriptView(msgspec.Struct, frozen=True):

@@ -64,7 +64,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listener(Protocol):
-    """Hears what a process prints while it runs; see `script_progress`."""
+    """Hears what a process prints while it runs; see `script.progress`."""
 
     def pipe(self) -> Callable[[memoryview], None]:
         """What is called with each chunk of one of its pipes, before the chunk's memory is used again. Never raises."""

@@ -30,7 +30,7 @@ from agentos.ports import CallContext
 from agentos.settings import Settings
 from agentos.toolboxes.base import Doubt, ToolboxProblem
 from agentos.toolboxes.python import Lifecycle, PythonToolbox, options_of, run_step
-from agentos.toolboxes.script_files import Stamp, content_digest, stamp_of
+from agentos.toolboxes.script.files import Stamp, content_digest, stamp_of
 from agentos.toolboxes.threads import Abandoned, ToolThreads
 
 _numbers = itertools.count(1)

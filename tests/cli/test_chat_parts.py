@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from agentos.components import Verdict
 from agentos.events.model import ModelDelta
 from agentos.ids import LogId
-from agentos.interfaces.cli.chat_answer import COLUMNS_MIN, Ending, Gutter, Pieces
-from agentos.interfaces.cli.chat_approval import arguments_shown, meant
-from agentos.interfaces.cli.chat_commands import is_command
-from agentos.interfaces.cli.chat_history import LINE_CHARS_MAX, History
-from agentos.interfaces.cli.chat_message import MessageBuilder
+from agentos.interfaces.cli.chat.answer import COLUMNS_MIN, Ending, Gutter, Pieces
+from agentos.interfaces.cli.chat.approval import arguments_shown, meant
+from agentos.interfaces.cli.chat.commands import is_command
+from agentos.interfaces.cli.chat.history import LINE_CHARS_MAX, History
+from agentos.interfaces.cli.chat.message import MessageBuilder
 from agentos.interfaces.cli.output import visible, width
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from agentos.interfaces.cli.chat_terminal import EndOfInput, Interrupted, Terminal
+from agentos.interfaces.cli.chat.terminal import EndOfInput, Interrupted, Terminal
 from tests.cli.support import LIMIT_S
 
 

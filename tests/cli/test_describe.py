@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from agentos.toolboxes.script_form import Arity, Mode
-from agentos.toolboxes.script_reading import read_description
+from agentos.toolboxes.script.form import Arity, Mode
+from agentos.toolboxes.script.reading import read_description
 from tests.cli.support import ROOT, Cli
 
 WRAPPER = """#!/bin/sh

@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from agentos.definitions import load_agent
-from agentos.toolboxes.script_reading import read_description
+from agentos.toolboxes.script.reading import read_description
 from tests.cli.support import Cli
 
 ARGUMENTS = json.dumps({"text": "one\ntwo\nthree", "lines": 2})

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from agentos.interfaces.cli.app import make_app
 from agentos.interfaces.cli.errors import UsageError
-from agentos.interfaces.cli.prompt_alias import BUILT_IN, Alias, filled, find_alias
-from agentos.interfaces.cli.prompt_options import PromptOptions
-from agentos.interfaces.cli.prompt_parts import OPTIONS, Part, PartKind, parts_in_order
-from agentos.interfaces.cli.prompt_text import PromptText
+from agentos.interfaces.cli.prompt.alias import BUILT_IN, Alias, filled, find_alias
+from agentos.interfaces.cli.prompt.options import PromptOptions
+from agentos.interfaces.cli.prompt.parts import OPTIONS, Part, PartKind, parts_in_order
+from agentos.interfaces.cli.prompt.text import PromptText
 from tests.cli.support import LIMIT_S
 
 values = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12).filter(lambda text: text != "--")

@@ -18,7 +18,7 @@ from agentos.toolboxes.sandbox import FileSandbox
 from agentos.toolboxes.script import ScriptToolbox
 from agentos.toolboxes.sqlite import SqliteToolbox
 from agentos.toolboxes.system import CAPABILITIES, SystemLimits, SystemToolbox
-from agentos.toolboxes.system_command import CommandLimits
+from agentos.toolboxes.system.command import CommandLimits
 
 for part in ("contract", "calls"):
     pytest.register_assert_rewrite(f"agentos.testing.toolbox_{part}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentos.definitions import load_all, load_project
-from agentos.definitions.agents_exe_config import cfg_source, load_cfg
+from agentos.definitions.agents_exe.config import cfg_source, load_cfg
 from agentos.definitions.checking import check
 from agentos.definitions.project_file import ProjectFile
 from agentos.errors import ConfigurationError

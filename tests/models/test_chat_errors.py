@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from agentos.errors import ModelError
-from agentos.models.chat_errors import WORDS_CHARS_MAX
+from agentos.models.openai_chat.errors import WORDS_CHARS_MAX
 from agentos.models.retry_after import duration_s, in_words, retry_after_s
 from agentos.testing.clock import START, ManualClock
 from tests.models.chat_support import Answer, Server, chat, json_answer, reply_to, request, streamed

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from agentos.components import ModelRef
 from agentos.errors import ConfigurationError
 from agentos.events.model import Message, ModelRequest, Role, ToolCall
-from agentos.models.chat_flavors import FLAVORS, flavor_of
-from agentos.models.chat_request import chat_request, encoded, object_schema
+from agentos.models.openai_chat.flavors import FLAVORS, flavor_of
+from agentos.models.openai_chat.request import chat_request, encoded, object_schema
 from agentos.models.options import options_of
 from agentos.models.pairing import NO_RESULT, paired
 from agentos.models.wire_names import WireNames

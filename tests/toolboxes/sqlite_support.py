@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from agentos.toolboxes.sqlite import SqliteToolbox
-from agentos.toolboxes.sqlite_link import SqliteLimits
+from agentos.toolboxes.sqlite.link import SqliteLimits
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
 """The beginning of a statement over all numbers from 1 on."""

@@ -12,7 +12,7 @@ import pytest
 from agentos.ids import Name
 from agentos.toolboxes.base import notes_of
 from agentos.toolboxes.script import ScriptToolbox
-from agentos.toolboxes.script_files import openness
+from agentos.toolboxes.script.files import openness
 
 Write = Callable[..., Path]
 

@@ -22,7 +22,7 @@ from agentos.ids import CallId, Name
 from agentos.ports import InnerResult
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.script import ScriptToolbox
-from agentos.toolboxes.script_portal import Portal, PortalLimits
+from agentos.toolboxes.script.portal import Portal, PortalLimits
 from tests.support import until
 from tests.toolboxes.conftest import CallOf
 

@@ -13,7 +13,7 @@ from agentos.errors import ToolError
 from agentos.ids import Name
 from agentos.toolboxes.process import ProcessLimits
 from agentos.toolboxes.script import ScriptToolbox
-from agentos.toolboxes.script_progress import LINE_CHARS, LastLine
+from agentos.toolboxes.script.progress import LINE_CHARS, LastLine
 from tests.support import until
 from tests.toolboxes.conftest import CallOf
 

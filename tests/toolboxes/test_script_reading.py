@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentos.components import Access, EffectClass
-from agentos.toolboxes.script_form import Argument, Arity, EmptyResult, Mode, invocation_of, schema_of
-from agentos.toolboxes.script_reading import Described, read_description
+from agentos.toolboxes.script.form import Argument, Arity, EmptyResult, Mode, invocation_of, schema_of
+from agentos.toolboxes.script.reading import Described, read_description
 
 WHOLE = {
     "name": "text",

@@ -109,7 +109,7 @@ async def test_a_broken_script_leaves_and_takes_no_other_with_it(box: ScriptTool
 
     assert await reloaded(box) == ["steady"]
     assert [(problem.place, problem.reason) for problem in box.problems] == [
-        (str(path), "describe ended with exit code 4: ")
+        (str(path), "describe ended with exit code 4")
     ]
 
     path.write_text(mended)

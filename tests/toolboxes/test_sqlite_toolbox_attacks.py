@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.sqlite_guard import DatabaseAccess, Guard
-from agentos.toolboxes.sqlite_link import SqliteLimits, open_link
+from agentos.toolboxes.sqlite.guard import DatabaseAccess, Guard
+from agentos.toolboxes.sqlite.link import SqliteLimits, open_link
 from tests.toolboxes.sqlite_support import made, opened, query
 
 

@@ -18,9 +18,9 @@ import pytest
 from agentos.ids import Name
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.sqlite import SqliteToolbox
-from agentos.toolboxes.sqlite_guard import DatabaseAccess
-from agentos.toolboxes.sqlite_link import SqliteLimits, open_link
-from agentos.toolboxes.sqlite_query import Query
+from agentos.toolboxes.sqlite.guard import DatabaseAccess
+from agentos.toolboxes.sqlite.link import SqliteLimits, open_link
+from agentos.toolboxes.sqlite.query import Query
 from tests.toolboxes.sqlite_support import ENDLESS, made, opened, query
 
 

@@ -16,7 +16,7 @@ from agentos.ids import Name
 from agentos.testing import ManualClock
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.system import CAPABILITIES, SESSION_CAPABILITIES, SystemToolbox
-from agentos.toolboxes.system_facts import MASK, environment
+from agentos.toolboxes.system.facts import MASK, environment
 from tests.toolboxes.system_support import ask, everything, opened
 
 FACTS = [name for name in CAPABILITIES if name not in ("attach-file", "list-directory", "execute-command")]
@@ -102,7 +102,7 @@ async def test_facts_are_those_of_this_process(root: Path) -> None:
 
 
 async def test_a_user_without_a_name_is_told_by_number(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agentos.toolboxes.system_facts.os.geteuid", lambda: 4_000_000_000)
+    monkeypatch.setattr("agentos.toolboxes.system.facts.os.geteuid", lambda: 4_000_000_000)
 
     async with opened(root, "running-user") as toolbox:
         told = await ask(toolbox, "running-user")

@@ -19,7 +19,7 @@ from agentos.toolboxes.base import Failed, notes_of
 from agentos.toolboxes.process import ProcessLimits
 from agentos.toolboxes.results import Media, partial_of
 from agentos.toolboxes.system import SystemLimits, SystemToolbox
-from agentos.toolboxes.system_command import CommandLimits
+from agentos.toolboxes.system.command import CommandLimits
 
 ALLOW = """printf '{"acceptance": "allowed"}'"""
 TOOL = Name("sys_execute_command")

@@ -14,7 +14,7 @@ from agentos.ids import Name
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.results import Media
 from agentos.toolboxes.system import SystemLimits
-from agentos.toolboxes.system_files import media_type_of
+from agentos.toolboxes.system.files import media_type_of
 from tests.toolboxes.system_support import ask, everything, opened
 
 

@@ -37,7 +37,7 @@ COMMANDS = (
     ),
     Listed(
         "chat",
-        "chat:chat",
+        "chat.command:chat",
         "Talk to an agent.",
         ("agentos chat", "agentos chat -a helper", "agentos chat 7hk587xc", "agentos chat --continue"),
     ),

@@ -15,7 +15,7 @@ from agentos.interfaces.cli.interrupts import Interrupts
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.live import live_line
 from agentos.interfaces.cli.output import counted, put_answer, put_json, say
-from agentos.interfaces.cli.prompt_options import PromptOptions, prompt_text
+from agentos.interfaces.cli.prompt.options import PromptOptions, prompt_text
 from agentos.interfaces.cli.waiting import Waited, wait_for
 from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Conversation, Kernel, RunOutcome
