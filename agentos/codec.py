@@ -68,14 +68,6 @@ def decode_json(body: str) -> Any:
         raise CodecError(f"a tag holds what it may not: {error}") from error
 
 
-def decode_struct(data: bytes | str, type_: type[T]) -> T:
-    """A Struct from its canonical bytes. Raises CodecError."""
-    try:
-        return msgspec.json.decode(data, type=type_)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise CodecError(f"{type_.__name__}: {error}") from error
-
-
 def convert(value: object, type_: type[T]) -> T:
     """A Struct from plain decoded JSON. Raises CodecError."""
     try:

@@ -45,11 +45,6 @@ def read_yaml(path: Path) -> Source:
     return _checked(_read(path, read_yaml_text, LIMITS))
 
 
-def read_toml(path: Path) -> Source:
-    """A TOML file of any name. Raises ConfigurationError naming file, line and column of each problem."""
-    return _checked(_read(path, read_toml_text, LIMITS))
-
-
 def is_agent_like(path: Path) -> bool:
     """Whether a file of a directory is meant to be read: of a known suffix, and Markdown only with front matter."""
     if path.suffix != ".md":

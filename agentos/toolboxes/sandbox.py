@@ -88,19 +88,6 @@ class FileSandbox:
             return False
         return self._judge(canonical, _stat_of(canonical))
 
-    def check_new(self, path: str) -> Path:
-        """The canonical path of a file that is yet to be made; its folder has to be allowed, and so has the file.
-
-        Raises FileRefused.
-        """
-        canonical = self._canonical(path)
-        folder = canonical.parent
-        found = _stat_of(folder)
-        new = Subject(canonical, False)
-        if found is None or not self._judge(folder, found) or _closed(canonical) or not self._rule(new):
-            raise self._refusal(path)
-        return canonical
-
     def open_for_reading(self, path: str) -> BinaryIO:
         """A regular file, open to read; never one that would wait for somebody. Raises FileRefused."""
         canonical = self._canonical(path)

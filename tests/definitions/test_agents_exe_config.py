@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentos.definitions import load_all, load_project
-from agentos.definitions.agents_exe.config import cfg_source, load_cfg
+from agentos.definitions.agents_exe.config import cfg_source
 from agentos.definitions.checking import check
 from agentos.definitions.project_file import ProjectFile
 from agentos.errors import ConfigurationError
@@ -20,14 +20,14 @@ def config(folder: Path, value: Any) -> Path:
 
 
 def told(path: Path) -> list[str]:
-    return [f"{problem.severity}: {problem.text}" for problem in load_cfg(path)[1]]
+    return [f"{problem.severity}: {problem.text}" for problem in cfg_source(path).problems]
 
 
 def test_the_real_one_is_explained_line_by_line_and_its_misspelt_key_has_the_right_word() -> None:
-    values, problems = load_cfg(CONFIG)
+    source = cfg_source(CONFIG)
 
-    assert values == {}
-    assert [f"{p.severity} {p.line}:{p.column} {p.text.replace(f'{AGENTS}/', '')}" for p in problems] == [
+    assert source.value == {}
+    assert [f"{p.severity} {p.line}:{p.column} {p.text.replace(f'{AGENTS}/', '')}" for p in source.problems] == [
         "warning 1:24 agentsDirectories: no directory agents; left out",
         "warning 1:37 agentsDirectories: no directory localdev-agents; left out",
         "warning 14:3 selfDescribeSlug: agentos describe has --slug for it; read past",
@@ -84,7 +84,7 @@ def test_a_named_agent_file_that_is_not_there_is_an_error_in_the_line_that_names
 def test_a_tilde_is_the_folder_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    values, _ = load_cfg(config(tmp_path, {"agentsConfigDir": "~/conf"}))
+    values = cfg_source(config(tmp_path, {"agentsConfigDir": "~/conf"})).value
 
     assert values == {"keys": [f"{tmp_path}/conf/secret-keys"]}
 
@@ -120,7 +120,7 @@ def test_a_file_that_is_no_json_is_refused_with_its_place(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigurationError, match=r"agents-exe\.cfg\.json:1:18: "):
         load_project(tmp_path)
-    assert load_cfg(path)[0] is None
+    assert cfg_source(path).value is None
 
 
 @pytest.mark.parametrize("value", [None, 0, "", [], {}, [[]], {"": ""}, [None], True])

@@ -194,29 +194,6 @@ def test_a_pattern_knows_stars_and_question_marks_alone(pattern: str, name: str,
     assert matches(pattern, name) is fits
 
 
-def test_a_new_file_needs_its_folder_allowed_and_itself(base: Path) -> None:
-    box = sandbox(base, tagged("DirectoryRecursive", "src"))
-    shallow = sandbox(base, tagged("DirectoryShallow", "src"))
-
-    assert box.check_new("src/new.py") == base / "src/new.py"
-    assert shallow.check_new("src/new.py") == base / "src/new.py"
-    for path in ("new.py", "src/../new.py", "src/none/new.py", "src-twin/new.py"):
-        with pytest.raises(FileRefused, match="allows no such file or folder"):
-            box.check_new(path)
-    with pytest.raises(FileRefused):
-        shallow.check_new("src/deep/new.py")
-    with pytest.raises(FileRefused):
-        sandbox(base, tagged("FileExtension", ["py"])).check_new("src/new.py")
-
-
-def test_a_new_file_in_a_linked_folder_is_one_where_the_link_leads(base: Path, tmp_path: Path) -> None:
-    (tmp_path / "outside").mkdir()
-    (base / "src/link").symlink_to(tmp_path / "outside")
-
-    with pytest.raises(FileRefused):
-        sandbox(base, tagged("DirectoryRecursive", "src")).check_new("src/link/new.py")
-
-
 def test_a_file_is_read_whole(base: Path) -> None:
     with sandbox(base, tagged("ChildOf", "src")).open_for_reading("src/main.py") as file:
         assert file.read() == b"print()"

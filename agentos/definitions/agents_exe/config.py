@@ -10,12 +10,10 @@ import os
 import posixpath
 import re
 from pathlib import Path
-from typing import Any
 
 from agentos.definitions.agents_exe.envelope import SLUG, slug_in
 from agentos.definitions.agents_exe.form import Draft
 from agentos.definitions.agents_exe.reading import Notes, Part, kind_of, quoted
-from agentos.definitions.problem import Problem
 from agentos.definitions.reading import read_source
 from agentos.definitions.source import Source, cut
 
@@ -51,14 +49,11 @@ _PARTS = {
 }
 
 
-def load_cfg(path: Path) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """What the file says, as the values of a ProjectFile; None when it cannot be read. Never raises for what it says."""
-    source = cfg_source(path)
-    return source.value, list(source.problems)
-
-
 def cfg_source(path: Path) -> Source:
-    """The same with the places of all values."""
+    """What the file says, as the values of a ProjectFile, with their places; None for a file that cannot be read.
+
+    Never raises for what it says.
+    """
     source = read_source(path)
     if source.value is None and source.problems:
         return source

@@ -6,7 +6,7 @@ import difflib
 from typing import NamedTuple
 
 from agentos.errors import UnknownConversation
-from agentos.ids import Kind, LogId, call_id, is_id, log_and_seq, turn_id
+from agentos.ids import Kind, LogId, is_id, log_and_seq
 from agentos.interfaces.cli.errors import UsageError
 from agentos.kernel.reading import Reading
 
@@ -54,10 +54,6 @@ async def find_place(reading: Reading, text: str) -> Place:
         log, seq = log_and_seq(text)
         return Place(await find_conversation(reading, log), seq)
     return Place(await find_conversation(reading, text), 0)
-
-
-def part_name(log: str, seq: int, *, call: bool) -> str:
-    return call_id(log, seq) if call else turn_id(log, seq)
 
 
 async def _unknown(reading: Reading, word: str) -> UnknownConversation:

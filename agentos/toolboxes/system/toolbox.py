@@ -20,12 +20,12 @@ from agentos.components import Access, EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
-from agentos.toolboxes.system import facts
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
 from agentos.toolboxes.descendants import Keeper
 from agentos.toolboxes.sandbox import FileRefused, FileSandbox
 from agentos.toolboxes.sandbox_rules import near
 from agentos.toolboxes.script.files import openness
+from agentos.toolboxes.system import facts
 from agentos.toolboxes.system.command import CommandLimits, Commands
 from agentos.toolboxes.system.files import attached, listing
 from agentos.toolboxes.threads import ToolThreads

@@ -18,10 +18,6 @@ class MessageBuilder:
         """Whether lines of a message were given, and more of them must come."""
         return self._block or bool(self._lines)
 
-    @property
-    def in_block(self) -> bool:
-        return self._block
-
     def add(self, line: str) -> str | None:
         """The message that this line makes whole, else None."""
         if self._block:
