@@ -8,7 +8,6 @@ import logging
 import os
 import uuid
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -75,11 +74,17 @@ _log = logging.getLogger(__name__)
 
 
 class Kernel:
-    """Hosts agents over one store. Use `agentos.open(url)`; everything runs on the loop that opened it."""
+    """Hosts agents over one store, from the begin of an `async with` block to its end, on the loop that runs the block.
+
+    store: memory:, sqlite:///FILE, or a Store. ids, clock and salts replace the sources of ids, time and salts (tests do).
+    keys are key files, asked before those of this user; base_url replaces the address of every model over a network.
+    observers are told of every effect.
+    Errors: ConfigurationError for an unknown kind of url; StoreError, at the begin, when the store cannot be opened.
+    """
 
     def __init__(
         self,
-        store: Store | str,
+        store: Store | str = "memory:",
         *,
         ids: IdSource | None = None,
         clock: Clock | None = None,
@@ -461,42 +466,5 @@ async def _watch(kernel: Kernel, log: LogId, after: int) -> AsyncIterator[Watche
         kernel.watchers.remove(watcher)
 
 
-@asynccontextmanager
-async def open(
-    url: Store | str = "memory:",
-    *,
-    ids: IdSource | None = None,
-    clock: Clock | None = None,
-    salts: SaltSource | None = None,
-    settings: Settings | None = None,
-    approval: Approval | None = None,
-    hooks: Sequence[Hook] = (),
-    systems: Sequence[System] = (),
-    components: Sequence[type[Component]] = (),
-    keys: Sequence[Path] = (),
-    base_url: str | None = None,
-    observers: Sequence[Observer] = (),
-) -> AsyncIterator[Kernel]:
-    """A kernel over a store, closed at the end of the block.
-
-    url: memory:, sqlite:///FILE, or a Store. ids, clock and salts replace the sources of ids, time and salts (tests do).
-    keys are key files, asked before those of this user; base_url replaces the address of every model over a network.
-    observers are told of every effect.
-    Errors: StoreError when the store cannot be opened; ConfigurationError for an unknown kind of url.
-    """
-    kernel = Kernel(
-        url,
-        ids=ids,
-        clock=clock,
-        salts=salts,
-        settings=settings,
-        approval=approval,
-        hooks=hooks,
-        systems=systems,
-        components=components,
-        keys=keys,
-        base_url=base_url,
-        observers=observers,
-    )
-    async with kernel:
-        yield kernel
+open = Kernel
+"""As people write it: `async with agentos.open(url) as kernel`."""
