@@ -34,7 +34,7 @@ from agentos.testing.dice import DiceHook, Ledger
 from agentos.testing.faults import FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
 from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
-from agentos.testing.lives import one_life
+from agentos.testing.lives import die, one_life
 from agentos.testing.published import Published
 from agentos.testing.troupe import AGENTS, enter, moody
 
@@ -102,8 +102,9 @@ class Simulation:
     async def _life(self, rounds: int) -> bool:
         """One kernel, from its opening until it crashes (False) or everything has ended (True)."""
         asyncio.get_running_loop().set_exception_handler(functools.partial(self._loop_error, self.lives))
+        store = FaultyStore(self.store, self.plan)
         kernel = Kernel(
-            FaultyStore(self.store, self.plan),
+            store,
             ids=self.ids,
             clock=self.clock,
             salts=self.salts,
@@ -121,7 +122,8 @@ class Simulation:
         while self.rounds < rounds:
             self.rounds += 1
             if self.random.random() < self._crashes:
-                kernel.ticker.after_tick, self.ledger.dying = None, True
+                kernel.ticker.after_tick, self.ledger.dying, store.is_gone = None, True, True
+                await die()
                 return False
             self.clients.wish(kernel)
             await self._pass_time(self.random.choice(STEPS_S), self.random.randrange(YIELDS))

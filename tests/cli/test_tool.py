@@ -47,7 +47,7 @@ def test_list_as_json_has_schemas_problems_and_notes(project: Cli) -> None:
 
     assert [tool["name"] for tool in told["tools"]] == ["find_text", "old", "count_words", "longest_words"]
     assert told["tools"][0]["schema"]["required"] == ["text"]
-    assert [problem["reason"] for problem in told["problems"]] == ["describe ended with exit code 3: "]
+    assert [problem["reason"] for problem in told["problems"]] == ["describe ended with exit code 3"]
     assert told["problems"][0]["place"] == f"toolbox files: {project.folder}/tools/broken"
     assert "argument 'pdf': no mode; positional was assumed" in [note["reason"] for note in told["notes"]]
 
