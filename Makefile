@@ -25,8 +25,8 @@ setup: .venv/.ready ## make .venv with everything locked in requirements-dev.loc
 demo: .venv/.ready ## agents at work on the files of this folder
 	$(BIN)/agentos demo .
 
-test: .venv/.ready ## run the tests
-	$(BIN)/python -m pytest
+test: .venv/.ready ## run the tests, on two cores
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: lint types layers test ## everything that a change has to pass
 
