@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
+from agentos.toolboxes.descendants import Keeper
 
 
 class CallOf:
@@ -39,6 +40,13 @@ class CallOf:
 
     def defer(self, release: Callable[[], Any]) -> None:
         raise AssertionError("nothing to release is expected")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_adopted_any_more() -> Iterator[None]:
+    """A script toolbox that stays open would make this process the parent of what other tests leave behind."""
+    yield
+    assert Keeper._open == 0
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,22 @@ def arg(name: str, mode: str = "positional", arity: str = "single", backing: str
     }
 
 
+_open: list[ScriptToolbox] = []
+
+
 async def opened(folder: Path, **options: Any) -> ScriptToolbox:
+    """Open until the end of the test."""
     toolbox = ScriptToolbox("box", directories=[folder / "scripts"], cwd=folder, **options)
+    _open.append(toolbox)
     await toolbox.open()
     return toolbox
+
+
+@pytest.fixture(autouse=True)
+async def _closed_again() -> AsyncIterator[None]:
+    yield
+    while _open:
+        await _open.pop().close()
 
 
 PRINT_ALL = 'for word in "$@"; do printf "<%s>" "$word"; done; [ -t 0 ] || cat'

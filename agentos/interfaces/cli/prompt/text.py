@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from agentos.kernel.commands import BLANK
 SHELL_S = 60.0
 """How long a command of --shell may take."""
 STDIN = "-"
+_POLL_S = 0.01
 _PIECE_BYTES = 65_536
 
 
@@ -85,33 +87,32 @@ class PromptText:
 
     async def _from_shell(self, command: str) -> str:
         """What the person's own command prints; it goes to a shell, since a person wrote it for one."""
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        process = _shell(command)
         try:
             async with asyncio.timeout(self._shell_s):
                 body = await self._output_of(process)
-                code = await process.wait() if len(body) <= self._bytes_max else 0
+                code = await _ended(process) if len(body) <= self._bytes_max else 0
         except TimeoutError:
             raise UsageError(f"--shell {command!r}: not done after {self._shell_s:g} s") from None
         finally:
-            await _kill(process)
+            _kill(process)
         if code:
             raise UsageError(f"--shell {command!r}: ended with exit code {code}")
         return self._text(body, f"--shell {command!r}")
 
-    async def _output_of(self, process: asyncio.subprocess.Process) -> bytes:
-        """All of stdout, or the first bytes when there are more than may be."""
-        assert process.stdout is not None, "it is a pipe"
-        body = b""
-        while len(body) <= self._bytes_max and (piece := await process.stdout.read(_PIECE_BYTES)):
-            body += piece
-        return body
+    async def _output_of(self, process: subprocess.Popen[bytes]) -> bytes:
+        """All of stdout, or the first bytes when there are more than may be. The pipe is ours and closed here: asyncio's own
+        processes cannot be waited for while somebody holds a pipe that nobody reads."""
+        reader = asyncio.StreamReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, process.stdout)
+        try:
+            body = b""
+            while len(body) <= self._bytes_max and (piece := await reader.read(_PIECE_BYTES)):
+                body += piece
+            return body
+        finally:
+            transport.close()
 
     def _text(self, body: bytes, source: str) -> str:
         self._check_size(len(body), source)
@@ -147,8 +148,23 @@ def _wants_file(part: Part, aliases: Mapping[str, Alias]) -> bool:
     return part.kind is PartKind.ALIAS and part.value in aliases and aliases[part.value].input == "file"
 
 
-async def _kill(process: asyncio.subprocess.Process) -> None:
+def _shell(command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
+    )
+
+
+async def _ended(process: subprocess.Popen[bytes]) -> int:
+    """The exit code of a process that has said all it will say."""
+    while True:
+        code = process.poll()
+        if code is not None:
+            return code
+        await asyncio.sleep(_POLL_S)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
     """The shell with all that it started, unless it has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    process.wait()
