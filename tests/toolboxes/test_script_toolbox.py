@@ -255,6 +255,7 @@ async def test_only_executable_files_directly_inside_are_asked(script: Write, tm
 async def test_single_files_are_tools_too(script: Write, tmp_path: Path) -> None:
     path = script("tool", "true")
     toolbox = ScriptToolbox("box", files=[Path("scripts/tool"), Path("gone")], cwd=tmp_path, prefix="bash_")
+    _open.append(toolbox)
     await toolbox.open()
 
     assert [spec.name for spec in toolbox.tools()] == ["bash_tool"]
@@ -297,6 +298,7 @@ async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_p
 async def test_a_missing_directory_is_a_problem_and_takes_no_other_with_it(script: Write, tmp_path: Path) -> None:
     script("tool", "true")
     toolbox = ScriptToolbox("box", directories=[Path("gone"), Path("scripts")], cwd=tmp_path)
+    _open.append(toolbox)
     await toolbox.open()
 
     assert [spec.name for spec in toolbox.tools()] == ["tool"]
