@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -133,8 +133,8 @@ async def opened(work: Workplace, asked: str | None = None) -> AsyncIterator[Ker
 
     Raises ConfigurationError for a toolbox that is in state error and that --without does not name.
     """
-    agents = reached(work.agents, [asked]) if asked is not None else work.agents
     project, selection = work.project, work.selection
+    agents = _left_out(reached(work.agents, [asked]) if asked is not None else work.agents, selection.without)
     with log_file(selection.log()) as observers:
         async with open_kernel(
             work.url,
@@ -144,10 +144,11 @@ async def opened(work: Workplace, asked: str | None = None) -> AsyncIterator[Ker
             observers=observers,
         ) as kernel:
             for toolbox in project.toolboxes() if project is not None else ():
-                await kernel.add_toolbox(toolbox)
+                if not any(_fits(pattern, toolbox.name) for pattern in selection.without):
+                    await kernel.add_toolbox(toolbox)
             for spec in agents.values():
                 await kernel.install(spec)
-            _leave_out(kernel, agents, selection.without)
+            _check_toolboxes(kernel, agents)
             kernel.check()
             yield kernel
 
@@ -159,32 +160,33 @@ def toolbox_state(kernel: Kernel, name: str) -> tuple[ToolboxConfig, ToolboxStat
     return (config, state) if config is not None and state is not None else None
 
 
-def _leave_out(kernel: Kernel, agents: dict[str, AgentSpec], patterns: Sequence[str]) -> None:
-    """Unbinds what --without names; refuses when another toolbox that is used is in state error."""
-    named: set[str] = set()
-    refused: list[str] = []
-    for slug, name in _uses(agents):
-        found = [pattern for pattern in patterns if _fits(pattern, name)]
-        named.update(found)
-        if found:
-            kernel.unbind(slug, name)
-            continue
-        known = toolbox_state(kernel, name)
-        if known is not None and known[1].status is ToolboxStatus.ERROR:
-            refused.append(f"agent {slug}: toolbox {name}: {known[1].problem}")
-        elif known is not None and known[1].problem:
-            say(f"warning: toolbox {name}: {known[1].problem}")
-    unused = sorted(set(patterns) - named)
-    if unused:
-        raise UsageError(f"--without {unused[0]}: no agent here uses such a toolbox")
-    if refused:
-        raise ConfigurationError("\n".join([*refused, "go on without a toolbox by --without NAME"]))
-
-
-def _uses(agents: dict[str, AgentSpec]) -> Iterator[tuple[str, str]]:
+def _left_out(agents: Mapping[str, AgentSpec], patterns: Sequence[str]) -> dict[str, AgentSpec]:
+    """The agents without what --without names. Raises UsageError for a pattern that names nothing."""
+    unused = set(patterns)
+    left: dict[str, AgentSpec] = {}
     for slug, spec in agents.items():
         for use in spec.toolbox_uses:
-            yield slug, use.name
+            found = {pattern for pattern in patterns if _fits(pattern, use.name)}
+            unused -= found
+            spec = spec.unbound(use.name) if found else spec
+        left[slug] = spec
+    if unused:
+        raise UsageError(f"--without {min(unused)}: no agent here uses such a toolbox")
+    return left
+
+
+def _check_toolboxes(kernel: Kernel, agents: Mapping[str, AgentSpec]) -> None:
+    """Raises ConfigurationError for those in state error; says what of others could not be loaded."""
+    refused: list[str] = []
+    for slug, spec in agents.items():
+        for use in spec.toolbox_uses:
+            known = toolbox_state(kernel, use.name)
+            if known is not None and known[1].status is ToolboxStatus.ERROR:
+                refused.append(f"agent {slug}: toolbox {use.name}: {known[1].problem}")
+            elif known is not None and known[1].problem:
+                say(f"warning: toolbox {use.name}: {known[1].problem}")
+    if refused:
+        raise ConfigurationError("\n".join([*refused, "go on without a toolbox by --without NAME"]))
 
 
 def _fits(pattern: str, name: str) -> bool:
