@@ -76,7 +76,7 @@ class Following:
     async def refresh(self, slug: Name | None) -> list[str]:
         """Puts in force what was edited; says what became of it, one sentence each."""
         ways = self._ways_of(slug)
-        toolboxes = [toolbox for toolbox in ways.toolboxes if toolbox.changed()]
+        toolboxes = [toolbox for toolbox in ways.toolboxes if self._has_changed(toolbox)]
         files = [file for file in ways.files if file.changed()]
         if not toolboxes and not files:
             return []
@@ -107,7 +107,7 @@ class Following:
 
     async def _reload(self, toolbox: ReloadableToolbox) -> str:
         """A toolbox reads its files again; others may have had it do so while we waited."""
-        if self._catalog.toolboxes.get(toolbox.name) is not toolbox or not toolbox.changed():
+        if self._catalog.toolboxes.get(toolbox.name) is not toolbox or not self._has_changed(toolbox):
             return ""
         id_ = hashed_id(Kind.TOOLBOX, toolbox.name)
         before, was = self._world.get(id_, ToolboxConfig), self._world.get(id_, ToolboxState)
@@ -117,10 +117,8 @@ class Following:
             after = await self._installing.reload_toolbox(toolbox)
         except StoreError:
             raise
-        except Exception as error:  # a toolbox may raise anything; what it had stays
-            problem = f"it could not be read again: {type(error).__name__}: {error}"
-            self._world.set(id_, msgspec.structs.replace(was, problem=problem))
-            return self._warned(f"toolbox {toolbox.name} stays as it was: {problem}") if problem != was.problem else ""
+        except Exception as error:
+            return self._stays(toolbox, error)
         self._check_all()
         state = self._world.get(id_, ToolboxState)
         assert state is not None, "an open toolbox is in the World"
@@ -132,6 +130,24 @@ class Following:
         elif was.problem and not state.problem:
             said.append(f"toolbox {toolbox.name} is in order again")
         return "; ".join(said)
+
+    def _has_changed(self, toolbox: ReloadableToolbox) -> bool:
+        try:
+            return toolbox.changed()
+        except Exception as error:
+            self._stays(toolbox, error)
+            return False
+
+    def _stays(self, toolbox: ReloadableToolbox, error: Exception) -> str:
+        """A toolbox may raise anything; what it had stays, and why is told once."""
+        id_ = hashed_id(Kind.TOOLBOX, toolbox.name)
+        was = self._world.get(id_, ToolboxState)
+        assert was is not None, "an open toolbox is in the World"
+        problem = f"it could not be read again: {type(error).__name__}: {error}"
+        if problem == was.problem:
+            return ""
+        self._world.set(id_, msgspec.structs.replace(was, problem=problem))
+        return self._warned(f"toolbox {toolbox.name} stays as it was: {problem}")
 
     def _check_all(self) -> None:
         """An agent that names a tool which an edit took goes on with what it had, where calls of that tool fail."""

@@ -440,8 +440,12 @@ class Kernel:
         """For turns that begin with no word of this process: delegated ones, and those of the inbox."""
         while True:
             await self.clock.sleep(self.settings.reload_poll_s)
-            with contextlib.suppress(StoreUnavailable):
+            try:
                 await self._following.refresh(None)
+            except StoreUnavailable:
+                continue
+            except Exception as error:
+                _log.warning("edited files could not be taken up: %s: %s", type(error).__name__, error)
 
     async def _poll(self) -> None:
         """Sees what other processes wrote for us; a store that is out of reach is asked again."""

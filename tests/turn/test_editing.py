@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agentos.components import AgentProblem, AgentState, ToolboxConfig, ToolboxState, ToolboxStatus
-from agentos.definitions import load_agent
+from agentos.definitions import AgentSpec, load_agent
 from agentos.events.kinds import EntryData
 from agentos.history import Identical, lineage_of, render_tree, replay_all
 from agentos.ids import Kind, agent_id, hashed_id
@@ -23,6 +23,7 @@ from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
 from agentos.testing.clock import ManualClock
 from agentos.testing.ids import SequentialIds, SequentialSalts
+from agentos.toolboxes.python import PythonToolbox
 from agentos.toolboxes.python_file import load_python_toolbox
 from agentos.toolboxes.script import ScriptToolbox
 from tests.support import Mind, call, calls, entries_of, results, settled, until
@@ -542,3 +543,47 @@ async def test_what_was_bound_meanwhile_outlives_an_edit(tmp_path: Path) -> None
         assert tools(mind) == [["say"], ["say"]]
         assert prompts(mind) == ["", "new"]
         assert await drawn(here, conversation) == ["turn 3 main r2", "turn 8 main r3"]
+
+
+class Crooked(PythonToolbox):
+    """A toolbox of one's own that fails when it looks at its files, or when it reads them."""
+
+    def __init__(self, fails: str) -> None:
+        super().__init__("crooked", [self.work])
+        self._fails = fails
+
+    async def work(self) -> str:
+        """Works."""
+        return "worked"
+
+    def changed(self) -> bool:
+        if self._fails == "changed":
+            raise PermissionError("no look")
+        return True
+
+    async def reload(self) -> None:
+        raise ValueError("no sense")
+
+
+@pytest.mark.parametrize(
+    ("fails", "why"), [("changed", "PermissionError: no look"), ("reload", "ValueError: no sense")]
+)
+async def test_a_toolbox_that_raises_when_it_is_followed_stays_as_it_was_and_is_told_once(
+    fails: str, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with kernel(reload_poll_s=1.0) as here:
+        await here.add_toolbox(Crooked(fails))
+        mind = Mind(calls(call("work")), "one", calls(call("work")), "two")
+        await here.install(AgentSpec(slug="main", toolboxes=["crooked"]), model=mind)
+        conversation = await here.start("main")
+        outcomes = [await conversation.ask("go"), await conversation.ask("again")]
+        state = here.world.get(hashed_id(Kind.TOOLBOX, "crooked"), ToolboxState)
+        said = await results(conversation)
+
+    assert [outcome.text for outcome in outcomes] == ["one", "two"]
+    assert said == [("done", "worked")] * 2
+    assert state is not None
+    assert (state.status, state.problem) == (ToolboxStatus.READY, f"it could not be read again: {why}")
+    assert [record.getMessage() for record in caplog.records] == [
+        f"toolbox crooked stays as it was: it could not be read again: {why}"
+    ]
