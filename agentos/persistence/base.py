@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
@@ -59,6 +59,39 @@ class WakeupRow(msgspec.Struct, frozen=True, kw_only=True):
     due_at: int
 
 
+class WriterRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A kernel that opened the store for writing; times in microseconds, UTC.
+
+    beat_at is its last sign of life where the store asks for one; ended_at, when it closed or was declared dead.
+    """
+
+    n: int
+    incarnation: str
+    host: str
+    pid: int
+    started_at: int
+    beat_at: int | None
+    ended_at: int | None
+    alive: bool
+
+
+class TakenKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What is remembered of an inbox item that a unit took: seq is the last one of that unit."""
+
+    log: str
+    key: str
+    kind: str
+    seq: int
+
+
+Point = Callable[[str], None]
+"""Told the name of each step of an adapter that can fail; a test raises from it what that step may raise."""
+
+
+def no_point(_: str) -> None:
+    """No fault is planned."""
+
+
 EntryRow = tuple[int, int, str, int, int, int, str, bytes]
 """seq, unit, kind, turn, call, at, head, digest"""
 PayloadRow = tuple[int, int, str, bytes, str]
@@ -74,7 +107,8 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
 
     previous_seq and previous are the head it builds on, seq and digest the head it leaves. conversation, turns and
     calls are rows of the tables of these names, in the order of `agentos.persistence.rows`; a row replaces the one
-    before. taken are inbox keys of this log; create the row of a log that begins with this unit.
+    before. resolved are calls of this log, by seq, with what was decided of their outcome. taken are inbox keys of this
+    log; create the row of a log that begins with this unit.
     """
 
     log: LogId
@@ -91,6 +125,7 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
     turns: Sequence[tuple[Any, ...]] = ()
     calls: Sequence[tuple[Any, ...]] = ()
     components: Sequence[ComponentRow] = ()
+    resolved: Sequence[tuple[int, str]] = ()
     posts: Sequence[InboxRow] = ()
     taken: Sequence[str] = ()
     wakeups: Sequence[WakeupRow] = ()
@@ -139,18 +174,26 @@ class Store(Protocol):
         None when a living writer owns it or there is no such log."""
 
     async def entries(
-        self, log: str, after: int = 0, upto: int | None = None, limit: int | None = None
+        self,
+        log: str,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int | None = None,
+        kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
-        """Entries with after < seq <= upto in order."""
+        """Entries with after < seq <= upto in order; the first of them up to limit; of these kinds, or of all."""
 
-    async def last_snapshot(self, log: str) -> int:
-        """The seq of the last snapshot entry, 0 when there is none."""
+    async def last_snapshot(self, log: str, upto: int | None = None) -> int:
+        """The seq of the last snapshot entry up to there, 0 when there is none."""
 
     async def open_logs(self) -> list[str]:
         """Conversations with an open turn, and logs with something in the inbox, whoever owns them; sorted."""
 
     async def definition(self, digest: str) -> tuple[str, str] | None:
         """kind and body."""
+
+    async def definitions(self, after: str = "", limit: int = 1_000) -> list[tuple[str, str, str]]:
+        """A page of digest, kind and body: those with a digest beyond `after`, in order."""
 
     async def post(self, row: InboxRow) -> bool:
         """Adds a command for whoever owns the log; False when the key is known already."""
@@ -161,7 +204,19 @@ class Store(Protocol):
     async def inbox_seq(self, log: str, key: str) -> int | None:
         """The seq of the entry that took this key, 0 while it waits, None when the key is unknown."""
 
-    async def wakeups(self) -> list[WakeupRow]: ...
+    async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
+        """A page of the keys that units took: those beyond (log, key), in order."""
+
+    async def wakeups(self, log: str | None = None) -> list[WakeupRow]:
+        """Of one log or of all, by the time they are due."""
+
+    async def writers(self) -> list[WriterRow]:
+        """Every writer that ever opened the store, oldest first."""
+
+    async def declare_dead(self, writer: int) -> bool:
+        """Marks a writer as ended on a person's word, so that its logs may be claimed; what it still appends to them is
+        fenced from then on. False when there is no such writer, or it had ended, or is this one."""
+
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """One reading statement over all tables and views. Raises QueryRefused."""
 

@@ -7,21 +7,31 @@ through the code that writes SQLite files.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agentos.errors import StoreUnavailable
-from agentos.persistence.base import InboxRow, LogRow, Rows, StoredEntry, Unit, Verdict, WakeupRow
+from agentos.persistence.base import (
+    InboxRow,
+    LogRow,
+    Rows,
+    StoredEntry,
+    TakenKey,
+    Unit,
+    Verdict,
+    WakeupRow,
+    WriterRow,
+)
 from agentos.persistence.rows import CONVERSATION, message_payload
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from agentos.persistence.querying import Querier
-    from agentos.persistence.writing import Writing
+    from agentos.persistence.sqlite.querying import Querier
+    from agentos.persistence.sqlite.writing import Writing
 
 Operation = Unit | Callable[["Writing"], object]
 """What was done: a unit, or something else, as it is done to a database."""
@@ -46,11 +56,10 @@ class _Kept:
 
     def __init__(self) -> None:
         self.logs: dict[str, _Log] = {}
-        self.inbox: dict[tuple[str, str], InboxRow | int] = {}  # the seq that took it stands in the place of a row
+        self.inbox: dict[tuple[str, str], InboxRow | TakenKey] = {}
         self.wakeups: dict[tuple[str, str, int, int], WakeupRow] = {}
         self.definitions: dict[str, tuple[str, str]] = {}
-        self.living: set[int] = set()
-        self.writers = 0
+        self.writers: dict[int, WriterRow] = {}
         self.operations: list[Operation] = []
 
 
@@ -72,10 +81,18 @@ class MemoryStore:
 
     async def open(self, incarnation: str) -> int:
         await self.close()
-        kept = self._kept
-        kept.writers += 1
-        self._number = kept.writers
-        kept.living.add(self._number)
+        writers = self._kept.writers
+        number = self._number = len(writers) + 1
+        writers[number] = WriterRow(
+            n=number,
+            incarnation=incarnation,
+            host="",
+            pid=0,
+            started_at=0,
+            beat_at=None,
+            ended_at=None,
+            alive=True,
+        )
         self._did(lambda writing: writing.register(incarnation, ("", 0, 0), _nothing, _nobody))
         self._seen_operations = self._foreign_operations()
         return self._number
@@ -89,9 +106,15 @@ class MemoryStore:
     def abandon(self) -> None:
         """Ends the writer as a crash would."""
         number, self._number = self._number, 0
-        if number:
-            self._kept.living.discard(number)
-            self._did(lambda writing: writing.end(number, 0))
+        self._end(number)
+
+    def _end(self, number: int) -> bool:
+        row = self._kept.writers.get(number)
+        if row is None or not row.alive:
+            return False
+        self._kept.writers[number] = msgspec.structs.replace(row, ended_at=0, alive=False)
+        self._did(lambda writing: writing.end(number, 0))
+        return True
 
     def append(self, units: Sequence[Unit]) -> list[Verdict]:
         self._check_open()
@@ -125,12 +148,12 @@ class MemoryStore:
         for post in unit.posts:
             kept.inbox.setdefault((post.log, post.key), post)
         for key in unit.taken:
-            if isinstance(kept.inbox.get((unit.log, key)), InboxRow):
-                kept.inbox[unit.log, key] = unit.seq
-        for row in unit.woken:
-            kept.wakeups.pop((row.log, row.reason, row.turn, row.call), None)
-        for row in unit.wakeups:
-            kept.wakeups[row.log, row.reason, row.turn, row.call] = row
+            if isinstance(row := kept.inbox.get((unit.log, key)), InboxRow):
+                kept.inbox[unit.log, key] = TakenKey(log=row.log, key=row.key, kind=row.kind, seq=unit.seq)
+        for over in unit.woken:
+            kept.wakeups.pop((over.log, over.reason, over.turn, over.call), None)
+        for due in unit.wakeups:
+            kept.wakeups[due.log, due.reason, due.turn, due.call] = due
 
     async def log(self, log: str) -> LogRow | None:
         found = self._kept.logs.get(log)
@@ -146,14 +169,19 @@ class MemoryStore:
         if found is None:
             return None
         row, number = found.row, self._number
-        if row.owner != number and row.owner in self._kept.living:
+        if row.owner != number and row.owner in self._kept.writers and self._kept.writers[row.owner].alive:
             return None
         row.owner, row.epoch = number, row.epoch + 1
         self._did(lambda writing: writing.claim(log, number, _anybody))
         return msgspec.structs.replace(row)
 
     async def entries(
-        self, log: str, after: int = 0, upto: int | None = None, limit: int | None = None
+        self,
+        log: str,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int | None = None,
+        kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
         found = [
             stored
@@ -161,13 +189,14 @@ class MemoryStore:
             if unit.seq > after
             for stored in _stored(unit)
             if after < stored.seq <= end and (upto is None or stored.seq <= upto)
+            if kinds is None or stored.kind in kinds
         ]
         return found if limit is None else found[:limit]
 
-    async def last_snapshot(self, log: str) -> int:
+    async def last_snapshot(self, log: str, upto: int | None = None) -> int:
         for unit, end in reversed(list(self._units(log))):
             for seq, _, kind, *_ in reversed(unit.entries):
-                if kind == "snapshot" and seq <= end:
+                if kind == "snapshot" and seq <= end and (upto is None or seq <= upto):
                     return seq
         return 0
 
@@ -192,6 +221,10 @@ class MemoryStore:
     async def definition(self, digest: str) -> tuple[str, str] | None:
         return self._kept.definitions.get(digest)
 
+    async def definitions(self, after: str = "", limit: int = 1_000) -> list[tuple[str, str, str]]:
+        known = self._kept.definitions
+        return [(digest, *known[digest]) for digest in sorted(digest for digest in known if digest > after)[:limit]]
+
     async def post(self, row: InboxRow) -> bool:
         self._check_open()
         if (row.log, row.key) in self._kept.inbox:
@@ -206,12 +239,23 @@ class MemoryStore:
 
     async def inbox_seq(self, log: str, key: str) -> int | None:
         found = self._kept.inbox.get((log, key))
-        return 0 if isinstance(found, InboxRow) else found
+        return found.seq if isinstance(found, TakenKey) else None if found is None else 0
 
-    async def wakeups(self) -> list[WakeupRow]:
-        return sorted(
-            self._kept.wakeups.values(), key=lambda row: (row.due_at, row.log, row.reason, row.turn, row.call)
-        )
+    async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
+        known = self._kept.inbox
+        rows = (known[key] for key in sorted(key for key in known if key > after))
+        return [row for row in rows if isinstance(row, TakenKey)][:limit]
+
+    async def wakeups(self, log: str | None = None) -> list[WakeupRow]:
+        rows = (row for row in self._kept.wakeups.values() if log is None or row.log == log)
+        return sorted(rows, key=lambda row: (row.due_at, row.log, row.reason, row.turn, row.call))
+
+    async def writers(self) -> list[WriterRow]:
+        return list(self._kept.writers.values())
+
+    async def declare_dead(self, writer: int) -> bool:
+        self._check_open()
+        return writer != self._number and self._end(writer)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         if self._querier is None:
@@ -219,15 +263,15 @@ class MemoryStore:
         return await self._querier.run(sql, parameters)
 
     def _make_querier(self) -> Querier:
-        from agentos.persistence.querying import Querier
-        from agentos.persistence.sqlite_file import open_in_memory
+        from agentos.persistence.sqlite.file import open_in_memory
+        from agentos.persistence.sqlite.querying import Querier
 
         settings = self._settings
         return Querier(self.url, open_in_memory, settings.query_rows_max, settings.query_s, self._feed)
 
     async def _feed(self, db: sqlite3.Connection) -> None:
         """Does to the private database what was done since the last query, a little at a time."""
-        from agentos.persistence.writing import Writing
+        from agentos.persistence.sqlite.writing import Writing
 
         writing = Writing(db)
         operations = self._kept.operations

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agentos.errors import StoreDamaged
-from agentos.persistence.base import InboxRow, LogRow, StoredEntry, WakeupRow
+from agentos.persistence.base import InboxRow, LogRow, StoredEntry, TakenKey, WakeupRow
 from agentos.persistence.rows import message_payload
 
 Row = tuple[Any, ...]
@@ -17,6 +17,10 @@ _ALL_LOGS = _LOG + " ORDER BY n"
 _LOGS_OF_KIND = _LOG + " WHERE kind = ? ORDER BY n"
 _LINE = "SELECT n, forked_from, upto FROM logs WHERE id = ?"
 _ENTRIES = "SELECT seq, unit, kind, head, digest FROM entries WHERE n = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+_ENTRIES_OF_KINDS = (
+    "SELECT seq, unit, kind, head, digest FROM entries WHERE n = ? AND seq > ? AND seq <= ?"
+    " AND ? LIKE '%,' || kind || ',%' ORDER BY seq LIMIT ?"
+)
 _PAYLOADS = "SELECT seq, i, name, salt, body FROM payloads WHERE n = ? AND seq >= ? AND seq <= ? ORDER BY seq, i"
 _MESSAGES = "SELECT seq, role, salt, text FROM messages WHERE n = ? AND seq >= ? AND seq <= ?"
 _LAST_SNAPSHOT = (
@@ -24,10 +28,13 @@ _LAST_SNAPSHOT = (
 )
 _OPEN_LOGS = "SELECT id FROM conversations WHERE open_turn > 0 UNION SELECT log FROM inbox WHERE seq IS NULL ORDER BY 1"
 _DEFINITION = "SELECT kind, body FROM definitions WHERE digest = ?"
+_DEFINITIONS = "SELECT digest, kind, body FROM definitions WHERE digest > ? ORDER BY digest LIMIT ?"
 _INBOX = "SELECT log, key, kind, salt, body FROM inbox WHERE seq IS NULL ORDER BY n"
 _INBOX_OF = "SELECT log, key, kind, salt, body FROM inbox WHERE log = ? AND seq IS NULL ORDER BY n"
 _INBOX_SEQ = "SELECT coalesce(seq, 0) FROM inbox WHERE log = ? AND key = ?"
+_TAKEN = "SELECT log, key, kind, seq FROM inbox WHERE seq IS NOT NULL AND (log, key) > (?, ?) ORDER BY log, key LIMIT ?"
 _WAKEUPS = "SELECT log, reason, turn, call, due_at FROM wakeups ORDER BY due_at, log, reason, turn, call"
+_WAKEUPS_OF = "SELECT log, reason, turn, call, due_at FROM wakeups WHERE log = ? ORDER BY due_at, reason, turn, call"
 
 SEQ_MAX = 2**63 - 1
 
@@ -68,20 +75,26 @@ class SqlReads:
         return [log_row(row) for row in rows]
 
     async def entries(
-        self, log: str, after: int = 0, upto: int | None = None, limit: int | None = None
+        self,
+        log: str,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int | None = None,
+        kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
         last = SEQ_MAX if upto is None else upto
         left = -1 if limit is None else limit
         found: list[StoredEntry] = []
         for n, end in await self._line(log):
-            part = await self._entries(n, after, min(last, end), left)
+            part = await self._entries(n, after, min(last, end), left, kinds)
             found += part
             left = left if left < 0 else left - len(part)
         return found
 
-    async def last_snapshot(self, log: str) -> int:
+    async def last_snapshot(self, log: str, upto: int | None = None) -> int:
+        last = SEQ_MAX if upto is None else upto
         for n, end in reversed(await self._line(log)):
-            for (seq,) in await self._fetch(_LAST_SNAPSHOT, (n, end)):
+            for (seq,) in await self._fetch(_LAST_SNAPSHOT, (n, min(last, end))):
                 return int(seq)
         return 0
 
@@ -93,6 +106,9 @@ class SqlReads:
             return kind, body
         return None
 
+    async def definitions(self, after: str = "", limit: int = 1_000) -> list[tuple[str, str, str]]:
+        return [(digest, kind, body) for digest, kind, body in await self._fetch(_DEFINITIONS, (after, limit))]
+
     async def inbox(self, log: str | None = None) -> list[InboxRow]:
         rows = await self._fetch(_INBOX) if log is None else await self._fetch(_INBOX_OF, (log,))
         return [InboxRow(log=log, key=key, kind=kind, salt=salt, body=body) for log, key, kind, salt, body in rows]
@@ -102,10 +118,15 @@ class SqlReads:
             return int(seq)
         return None
 
-    async def wakeups(self) -> list[WakeupRow]:
+    async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
+        rows = await self._fetch(_TAKEN, (*after, limit))
+        return [TakenKey(log=log, key=key, kind=kind, seq=seq) for log, key, kind, seq in rows]
+
+    async def wakeups(self, log: str | None = None) -> list[WakeupRow]:
+        rows = await self._fetch(_WAKEUPS) if log is None else await self._fetch(_WAKEUPS_OF, (log,))
         return [
             WakeupRow(log=log, reason=reason, turn=turn, call=call, due_at=due_at)
-            for log, reason, turn, call, due_at in await self._fetch(_WAKEUPS)
+            for log, reason, turn, call, due_at in rows
         ]
 
     async def _line(self, log: str) -> list[tuple[int, int]]:
@@ -127,10 +148,15 @@ class SqlReads:
             end = min(upto, end)
         return line[::-1]
 
-    async def _entries(self, n: int, after: int, upto: int, limit: int) -> list[StoredEntry]:
+    async def _entries(
+        self, n: int, after: int, upto: int, limit: int, kinds: Collection[str] | None
+    ) -> list[StoredEntry]:
         if after >= upto or limit == 0:
             return []
-        rows = await self._fetch(_ENTRIES, (n, after, upto, limit))
+        if kinds is None:
+            rows = await self._fetch(_ENTRIES, (n, after, upto, limit))
+        else:
+            rows = await self._fetch(_ENTRIES_OF_KINDS, (n, after, upto, f",{','.join(kinds)},", limit))
         if not rows:
             return []
         found = {

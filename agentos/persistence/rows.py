@@ -1,7 +1,8 @@
 """The columns of the projection tables, in the order of their rows in a unit. The column n (the log's number) stands
 first in the database and is added by the adapter.
 
-Columns of SET_ONCE keep the value of the first row of their conversation, turn or call; a later row changes the others.
+Columns of SET_ONCE keep the value of the first row of their conversation, turn or call; a later row changes the others. Those
+of SET_APART are in no row: a unit sets each by itself.
 """
 
 CONVERSATION = (
@@ -58,6 +59,7 @@ SET_ONCE = {
     "turns": ("started_at", "context"),
     "calls": ("turn", "step", "ordinal", "tool", "parent"),
 }
+SET_APART = {"calls": ("resolution",)}
 
 
 def message_payload(role: str) -> str:

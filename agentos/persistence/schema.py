@@ -1,4 +1,4 @@
-"""The tables of `schema.sql` for SQLAlchemy: used by migrations, by tests and by the PostgreSQL adapter.
+"""The tables of `sqlite/schema.sql` for SQLAlchemy: used by migrations, by tests and by the PostgreSQL adapter.
 
 Nothing on the way of a turn imports this module. A test proves that SQLite reports the same columns, keys and indexes
 for both, and another that `statements` is what SQLAlchemy makes of these tables.
@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.schema import SchemaItem
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
 
@@ -140,6 +140,8 @@ conversations = _numbered(
     _integer("started_at"),
     _integer("updated_at"),
 )
+Index("conversations_updated", conversations.c.updated_at)
+Index("conversations_agent", conversations.c.agent, conversations.c.updated_at)
 Index("conversations_open", conversations.c.open_turn, **_where("open_turn > 0"))
 Index("conversations_parent", conversations.c.parent, **_where("parent is not null"))
 Index("conversations_root", conversations.c.root, **_where("parent is not null"))
@@ -182,6 +184,7 @@ calls = _keyed(
     _integer("arguments_i", null=True),
     _integer("result_seq", null=True),
     _integer("parent", null=True),
+    _text("resolution", null=True),
 )
 
 definitions = _keyed("definitions", ("digest",), _text("digest"), _text("kind"), _text("body"))

@@ -10,7 +10,7 @@ from agentos.persistence.base import Store
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
-    from agentos.persistence.sqlite_file import Durability
+    from agentos.persistence.sqlite.file import Durability
 
 FORMS = (
     "memory:",
@@ -44,7 +44,7 @@ def _sqlite(url: str, settings: Settings | None) -> Store:
 
 
 def _durability(url: str, options: str) -> Durability:
-    from agentos.persistence.sqlite_file import Durability
+    from agentos.persistence.sqlite.file import Durability
 
     given = dict(parse_qsl(options, keep_blank_values=True))
     name = given.pop("durability", Durability.NORMAL.value)

@@ -9,13 +9,24 @@ Points: store.append, store.read, model, tool. `agentos.testing.faulty_work` has
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from random import Random
 
 import msgspec
 
 from agentos.errors import StoreUnavailable
-from agentos.persistence.base import InboxRow, LogRow, Rows, Store, StoredEntry, Unit, Verdict, WakeupRow
+from agentos.persistence.base import (
+    InboxRow,
+    LogRow,
+    Rows,
+    Store,
+    StoredEntry,
+    TakenKey,
+    Unit,
+    Verdict,
+    WakeupRow,
+    WriterRow,
+)
 
 
 class Fault(msgspec.Struct, frozen=True):
@@ -141,14 +152,19 @@ class FaultyStore:
         return await self.inner.claim(log)
 
     async def entries(
-        self, log: str, after: int = 0, upto: int | None = None, limit: int | None = None
+        self,
+        log: str,
+        after: int = 0,
+        upto: int | None = None,
+        limit: int | None = None,
+        kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
         self._read()
-        return await self.inner.entries(log, after, upto, limit)
+        return await self.inner.entries(log, after, upto, limit, kinds)
 
-    async def last_snapshot(self, log: str) -> int:
+    async def last_snapshot(self, log: str, upto: int | None = None) -> int:
         self._read()
-        return await self.inner.last_snapshot(log)
+        return await self.inner.last_snapshot(log, upto)
 
     async def open_logs(self) -> list[str]:
         self._read()
@@ -157,6 +173,10 @@ class FaultyStore:
     async def definition(self, digest: str) -> tuple[str, str] | None:
         self._read()
         return await self.inner.definition(digest)
+
+    async def definitions(self, after: str = "", limit: int = 1_000) -> list[tuple[str, str, str]]:
+        self._read()
+        return await self.inner.definitions(after, limit)
 
     async def post(self, row: InboxRow) -> bool:
         self._read()
@@ -170,9 +190,21 @@ class FaultyStore:
         self._read()
         return await self.inner.inbox_seq(log, key)
 
-    async def wakeups(self) -> list[WakeupRow]:
+    async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
         self._read()
-        return await self.inner.wakeups()
+        return await self.inner.taken(after, limit)
+
+    async def wakeups(self, log: str | None = None) -> list[WakeupRow]:
+        self._read()
+        return await self.inner.wakeups(log)
+
+    async def writers(self) -> list[WriterRow]:
+        self._read()
+        return await self.inner.writers()
+
+    async def declare_dead(self, writer: int) -> bool:
+        self._read()
+        return await self.inner.declare_dead(writer)
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         self._read()

@@ -17,8 +17,9 @@ from alembic.script import ScriptDirectory
 
 from agentos.errors import StoreTooOld, StoreUnavailable
 from agentos.history import verify_store
-from agentos.persistence import schema, sqlite_file
+from agentos.persistence import schema
 from agentos.persistence.sqlite import SQLiteStore
+from agentos.persistence.sqlite import file as sqlite_file
 from agentos.persistence.upgrading import migrations_folder, upgrade
 from agentos.persistence.writer_lock import WriterLock
 

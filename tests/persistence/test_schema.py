@@ -14,7 +14,9 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql import ClauseElement
 
-from agentos.persistence import rows, schema, sqlite_file, statements
+from agentos.persistence import rows, schema
+from agentos.persistence.sqlite import file as sqlite_file
+from agentos.persistence.sqlite import statements
 
 
 def test_the_sql_file_and_the_tables_of_sqlalchemy_make_the_same_database() -> None:
@@ -37,7 +39,7 @@ def test_the_rows_of_a_unit_have_the_columns_of_their_tables() -> None:
         (schema.turns, rows.TURN),
         (schema.calls, rows.CALL),
     ):
-        assert table.columns.keys() == ["n", *columns]
+        assert table.columns.keys() == ["n", *columns, *rows.SET_APART.get(table.name, ())]
 
 
 def test_every_view_can_be_read() -> None:
@@ -67,8 +69,9 @@ def test_a_listing_reads_no_private_text() -> None:
 
 def _upsert(table: Table) -> Insert:
     keys = [column.name for column in table.primary_key]
-    kept = {*keys, *rows.SET_ONCE.get(table.name, ())}
-    new = insert(table)
+    apart = rows.SET_APART.get(table.name, ())
+    kept = {*keys, *apart, *rows.SET_ONCE.get(table.name, ())}
+    new = _insert(table, *apart)
     changed = {column.name: new.excluded[column.name] for column in table.columns if column.name not in kept}
     return new.on_conflict_do_update(index_elements=keys, set_=changed)
 
@@ -98,6 +101,9 @@ def _generated() -> dict[str, ClauseElement]:
         "SET_CONVERSATION": _upsert(schema.conversations),
         "SET_TURN": _upsert(schema.turns),
         "SET_CALL": _upsert(schema.calls),
+        "RESOLVE_CALL": update(schema.calls)
+        .values(resolution=bindparam("to_resolution"))
+        .where(schema.calls.c.n == bindparam(None), schema.calls.c.seq == bindparam(None)),
         "INSERT_DEFINITION": _insert(schema.definitions).on_conflict_do_nothing(index_elements=["digest"]),
         "INSERT_POST": _insert(schema.inbox, "n", "seq").on_conflict_do_nothing(index_elements=["log", "key"]),
         "TAKE_POST": update(schema.inbox)

@@ -14,7 +14,7 @@ import pytest
 from agentos.errors import StoreBusy, StoreDamaged, StoreUnavailable
 from agentos.persistence.base import InboxRow, Verdict
 from agentos.persistence.sqlite import SQLiteStore
-from agentos.persistence.sqlite_file import Durability
+from agentos.persistence.sqlite.file import Durability
 from agentos.testing.log_units import SALT, LogUnits, append
 
 STORED = [Verdict.STORED]

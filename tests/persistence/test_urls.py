@@ -13,7 +13,7 @@ from agentos.errors import ConfigurationError
 from agentos.persistence import open_store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
-from agentos.persistence.sqlite_file import Durability
+from agentos.persistence.sqlite.file import Durability
 
 
 def test_memory_names_a_store_in_memory() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import ConfigurationError
-from agentos.persistence.sqlite_file import APPLICATION_ID
+from agentos.persistence.sqlite.file import APPLICATION_ID
 from agentos.toolboxes.sqlite import SqliteToolbox
 from agentos.toolboxes.sqlite.link import STORE_APPLICATION_ID
 from tests.toolboxes.sqlite_support import ENDLESS, made, opened, query, rows

@@ -158,9 +158,9 @@ async def test_an_owner_that_was_taken_for_dead_does_nothing_more() -> None:
         asked = asyncio.create_task(conversation.ask("go"))
         await inside.wait()
         await settled(sleeper.kernel)
-        store._kept.living.clear()
         heir_mind = Mind("I do not know what became of it")
         async with lab(heir_mind, [work], store=MemoryStore(store), clock=clock, first_id=500) as heir:
+            await heir.kernel.store.declare_dead(1)
             await heir.kernel.recover()
             await heir.kernel.outcome(conversation.id)
             door.set()
@@ -200,8 +200,8 @@ async def test_the_slots_of_a_conversation_that_another_took_over_are_free_again
         await inside.wait()
         await settled(sleeper.kernel)
         (before,) = sleeper.kernel.slots.statistics()
-        store._kept.living.clear()
         async with lab(Mind(), [work], store=MemoryStore(store), clock=clock, first_id=500) as heir:
+            await heir.kernel.store.declare_dead(1)
             await heir.kernel.recover()
             await heir.kernel.outcome(conversation.id)
             await conversation.interrupt()

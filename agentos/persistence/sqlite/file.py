@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 APPLICATION_ID = 0x61676F73
 """What SQLite's header names the file as: "agos"."""
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 BUSY_TIMEOUT_MS = 5_000
 """How long a locked file is waited for."""
 STATEMENTS_MAX = 256
@@ -207,7 +207,10 @@ def _schema_statements() -> Iterator[str]:
     """The statements of schema.sql one by one: executescript would commit by itself."""
     statement = ""
     for line in (
-        resources.files("agentos.persistence").joinpath("schema.sql").read_text("utf-8").splitlines(keepends=True)
+        resources.files("agentos.persistence.sqlite")
+        .joinpath("schema.sql")
+        .read_text("utf-8")
+        .splitlines(keepends=True)
     ):
         statement += line
         if sqlite3.complete_statement(statement):

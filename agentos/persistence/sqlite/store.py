@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from agentos.errors import StoreUnavailable
-from agentos.persistence.base import InboxRow, LogRow, Rows, Unit, Verdict
-from agentos.persistence.querying import Querier
-from agentos.persistence.reader import Reader
+from agentos.persistence.base import InboxRow, LogRow, Rows, Unit, Verdict, WriterRow
 from agentos.persistence.reading import SqlReads
-from agentos.persistence.sqlite_file import (
+from agentos.persistence.sqlite.file import (
     BUSY_TIMEOUT_MS,
     Durability,
     is_busy,
@@ -27,8 +26,11 @@ from agentos.persistence.sqlite_file import (
     patiently,
     store_error,
 )
-from agentos.persistence.sqlite_writer import Writer
+from agentos.persistence.sqlite.querying import Querier
+from agentos.persistence.sqlite.reader import Reader
+from agentos.persistence.sqlite.writer import Writer
 from agentos.persistence.worker import Worker
+from agentos.persistence.writer_lock import is_dead
 from agentos.settings import Settings
 
 T = TypeVar("T")
@@ -37,6 +39,7 @@ IN_MEMORY = ":memory:"
 INLINE_BYTES_MAX = 256 * 1024
 """Batches up to about this size are written in place."""
 
+_WRITERS = "SELECT n, incarnation, host, pid, started_at, beat_at, ended_at FROM writers ORDER BY n"
 _ENTRY_BYTES, _UNIT_BYTES = 160, 900
 """What an entry and a unit take beside their texts, about."""
 
@@ -145,6 +148,29 @@ class SQLiteStore(SqlReads):
     async def claim(self, log: str) -> LogRow | None:
         writer = self._opened()
         return await self._write(writer, lambda: writer.writing.claim(log, writer.number, writer.is_dead))
+
+    async def writers(self) -> list[WriterRow]:
+        rows = await self._fetch(_WRITERS)
+        own = self._writer.number if self._writer is not None else 0
+        return [
+            WriterRow(
+                n=n,
+                incarnation=incarnation,
+                host=host,
+                pid=pid,
+                started_at=started_at,
+                beat_at=beat_at,
+                ended_at=ended_at,
+                alive=n == own or (ended_at is None and self._path is not None and not is_dead(self._path, n)),
+            )
+            for n, incarnation, host, pid, started_at, beat_at, ended_at in rows
+        ]
+
+    async def declare_dead(self, writer: int) -> bool:
+        own = self._opened()
+        if writer == own.number:
+            return False
+        return await self._write(own, lambda: own.writing.end(writer, time.time_ns() // 1000))
 
     def changed(self) -> bool:
         return self._opened().changed()

@@ -6,7 +6,7 @@
 -- order of their keys.
 
 pragma application_id = 1634168691;
-pragma user_version = 2;
+pragma user_version = 3;
 
 -- Head, ownership and fence of each log. A fork holds entries from upto + 1; those before are its parent's.
 create table logs (
@@ -90,6 +90,8 @@ create table conversations (
     started_at integer not null,
     updated_at integer not null
 );
+create index conversations_updated on conversations (updated_at);
+create index conversations_agent on conversations (agent, updated_at);
 create index conversations_open on conversations (open_turn) where open_turn > 0;
 create index conversations_parent on conversations (parent) where parent is not null;
 create index conversations_root on conversations (root) where parent is not null;
@@ -112,7 +114,7 @@ create table turns (
 ) without rowid;
 
 -- (arguments_seq, arguments_i) is the payload that holds the arguments, result_seq the entry that holds the result. parent
--- is the seq of the call that asked for an inner call.
+-- is the seq of the call that asked for an inner call; resolution, what was decided of a call whose outcome was in doubt.
 create table calls (
     n integer not null,
     seq integer not null,
@@ -132,6 +134,7 @@ create table calls (
     arguments_i integer,
     result_seq integer,
     parent integer,
+    resolution text,
     primary key (n, seq)
 ) without rowid;
 
@@ -244,7 +247,8 @@ select
         || printf('.%06dZ', calls.finished_at % 1000000) as finished_at,
     (calls.finished_at - calls.started_at) / 1000.0 as ms,
     case when calls.parent > 0 then 'call_' || substr(logs.id, instr(logs.id, '_') + 1) || '_' || calls.parent end
-        as parent_call
+        as parent_call,
+    calls.resolution as resolution
 from calls
     join logs on logs.n = calls.n
     left join payloads

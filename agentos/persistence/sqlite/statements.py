@@ -50,6 +50,7 @@ SET_CALL = (
     " started_at = excluded.started_at, finished_at = excluded.finished_at,"
     " arguments_seq = excluded.arguments_seq, arguments_i = excluded.arguments_i, result_seq = excluded.result_seq"
 )
+RESOLVE_CALL = "UPDATE calls SET resolution=? WHERE calls.n = ? AND calls.seq = ?"
 INSERT_DEFINITION = "INSERT INTO definitions (digest, kind, body) VALUES (?, ?, ?) ON CONFLICT (digest) DO NOTHING"
 
 INSERT_POST = (

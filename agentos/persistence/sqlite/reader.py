@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from agentos.errors import StoreUnavailable
-from agentos.persistence.sqlite_file import store_error
+from agentos.persistence.sqlite.file import store_error
 
 if TYPE_CHECKING:
     import aiosqlite

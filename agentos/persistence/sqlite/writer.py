@@ -10,11 +10,11 @@ import time
 from collections.abc import Sequence
 
 from agentos.persistence.base import Unit, Verdict
-from agentos.persistence.checkpoints import Checkpointer
-from agentos.persistence.sqlite_file import patiently
+from agentos.persistence.sqlite.checkpoints import Checkpointer
+from agentos.persistence.sqlite.file import patiently
+from agentos.persistence.sqlite.writing import Writing
 from agentos.persistence.worker import Worker
 from agentos.persistence.writer_lock import WriterLock, is_dead
-from agentos.persistence.writing import Writing
 
 PAGE_BYTES = 4096
 PAGES_PER_COMMIT = 6

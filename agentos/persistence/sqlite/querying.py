@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentos.errors import QueryRefused
 from agentos.persistence.base import Rows
-from agentos.persistence.reader import Reader
-from agentos.persistence.sqlite_file import store_error
+from agentos.persistence.sqlite.file import store_error
+from agentos.persistence.sqlite.reader import Reader
 
 if TYPE_CHECKING:
     import aiosqlite

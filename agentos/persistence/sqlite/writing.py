@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from agentos.persistence import statements as sql
 from agentos.persistence.base import InboxRow, LogRow, Unit, Verdict
 from agentos.persistence.reading import LOG_BY_ID, log_row
+from agentos.persistence.sqlite import statements as sql
 
 T = TypeVar("T")
 Placed = tuple[int, Unit]
@@ -56,8 +56,9 @@ class Writing:
         """
         return self._transaction(self._register, incarnation, place, lock, is_dead)
 
-    def end(self, writer: int, at: int) -> None:
-        self._transaction(self._cursor.execute, sql.END_WRITER, (at, writer))
+    def end(self, writer: int, at: int) -> bool:
+        """False when there is no such writer, or it had ended."""
+        return self._transaction(lambda: self._cursor.execute(sql.END_WRITER, (at, writer)).rowcount == 1)
 
     def _transaction(self, work: Callable[..., T], *arguments: Any) -> T:
         self._cursor.execute("BEGIN IMMEDIATE")
@@ -153,6 +154,7 @@ class Writing:
         many(sql.SET_CONVERSATION, [(n, *unit.conversation) for n, unit in placed if unit.conversation is not None])
         many(sql.SET_TURN, [(n, *row) for n, unit in placed for row in unit.turns])
         many(sql.SET_CALL, [(n, *row) for n, unit in placed for row in unit.calls])
+        many(sql.RESOLVE_CALL, [(what, n, call) for n, unit in placed for call, what in unit.resolved])
         many(sql.SET_COMPONENT, [(n, *row) for n, unit in placed for row in unit.components])
 
     def _set_waiting(self, placed: list[Placed]) -> None:
@@ -191,11 +193,15 @@ class Writing:
         if found is None:
             return None
         row = log_row(found)
-        if row.owner not in (0, writer) and not is_dead(row.owner):
+        if row.owner not in (0, writer) and not (self._has_ended(row.owner) or is_dead(row.owner)):
             return None
         row.owner, row.epoch = writer, row.epoch + 1
         self._cursor.execute(sql.TAKE_LOG, (row.owner, row.epoch, log))
         return row
+
+    def _has_ended(self, writer: int) -> bool:
+        found = self._cursor.execute("SELECT ended_at IS NOT NULL FROM writers WHERE n = ?", (writer,)).fetchone()
+        return found is not None and bool(found[0])
 
 
 def _move_of(n: int, unit: Unit) -> tuple[Any, ...]:
