@@ -3,6 +3,8 @@
 SEED ?= 1
 ROUNDS ?= 200
 KILLS ?= 100
+SERVER_KILLS ?= 10
+STRIDE ?= 1
 
 PYTHON_CANDIDATES = python3 python3.13 python3.12 python3.11
 UV = uv>=0.13.9,<0.14
@@ -15,7 +17,7 @@ unexport PYTHONPATH
 unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lock fmt lint types layers check test demo bench sim torture show-tamper transcript wheel clean
+.PHONY: help setup lock fmt lint types layers check test demo bench sim torture postgres show-tamper transcript wheel clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -44,14 +46,18 @@ types: .venv/.ready ## check the types, strictly
 layers: .venv/.ready ## check that imports point down the layers
 	$(BIN)/lint-imports
 
-bench: .venv/.ready ## measure turns against bare loops that do the same work
+bench: .venv/.ready ## measure turns, stores, lists and bytes, each against its bound
 	$(BIN)/python -m agentos.testing.bench
 
 sim: .venv/.ready ## simulate with seeded faults (SEED=1 ROUNDS=200); the last line is the final digest
 	$(BIN)/python -m agentos.testing.simulate --seed $(SEED) --rounds $(ROUNDS)
 
-torture: .venv/.ready ## kill a working process again and again (KILLS=100), and count what was lost
-	$(BIN)/python -m agentos.testing.torture --kills $(KILLS)
+torture: .venv/.ready ## kill kernels on each store (KILLS=100), servers (SERVER_KILLS=10), and fail every STRIDE-th step of a store
+	$(BIN)/python -m agentos.testing.torture --kills $(KILLS) --server-kills $(SERVER_KILLS) --seed $(SEED)
+	$(BIN)/python -m agentos.testing.nth_fault --stride $(STRIDE)
+
+postgres: .venv/.ready ## start a PostgreSQL server that ends with Ctrl-C, and print its URL
+	@$(BIN)/python -m agentos.testing.postgres
 
 show-tamper: .venv/.ready ## edit a copy of a store by hand, and let verify name what was edited
 	$(BIN)/python -m agentos.testing.tamper

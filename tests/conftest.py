@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from agentos.testing.postgres import PostgresServer
 
 # A slow machine is no failure. All else stays as Hypothesis has it, which on a build server means fixed examples.
 settings.register_profile("agentos", deadline=None)
@@ -16,6 +19,13 @@ settings.load_profile("agentos")
 def anyio_backend() -> str:
     """asyncio alone: the SQL drivers know no other loop. Session-wide, so that wider fixtures may be async too."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server for all tests of one worker, started by the first that asks. It is left running and whole."""
+    with PostgresServer() as server:
+        yield server
 
 
 def pytest_configure() -> None:

@@ -1,7 +1,7 @@
-"""The tables of `sqlite/schema.sql` for SQLAlchemy: used by migrations, by tests and by the PostgreSQL adapter.
+"""The tables of `sqlite/schema.sql` and `postgresql/schema.sql` for SQLAlchemy.
 
-Nothing on the way of a turn imports this module. A test proves that SQLite reports the same columns, keys and indexes
-for both, and another that `statements` is what SQLAlchemy makes of these tables.
+Nothing on the way of a turn imports this module. Tests prove that both databases report the same columns, keys and indexes
+for the files and for these tables, and that `statements` is what SQLAlchemy makes of these tables.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    Identity,
     Index,
     Integer,
     LargeBinary,
@@ -26,10 +27,12 @@ from sqlalchemy.schema import SchemaItem
 SCHEMA_VERSION = 3
 metadata = MetaData()
 _NUMBER = BigInteger().with_variant(Integer, "sqlite")
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+"""SQLite compares text by its bytes; so does PostgreSQL with this collation, whatever the locale of the database."""
 
 
 def _text(name: str, *, null: bool = False) -> Column[str]:
-    return Column(name, Text, nullable=null)
+    return Column(name, _TEXT, nullable=null)
 
 
 def _integer(name: str, *, null: bool = False) -> Column[int]:
@@ -41,8 +44,8 @@ def _blob(name: str, *, null: bool = False) -> Column[bytes]:
 
 
 def _numbered(name: str, *items: SchemaItem) -> Table:
-    """A table whose key is the number n that it gives itself."""
-    return Table(name, metadata, Column("n", _NUMBER, primary_key=True), *items)
+    """A table whose key is the number n that it gives itself, and none twice."""
+    return Table(name, metadata, Column("n", _NUMBER, Identity(), primary_key=True), *items)
 
 
 def _appended(name: str, key: tuple[str, ...], *items: SchemaItem) -> Table:
@@ -123,8 +126,10 @@ components = _keyed(
     _text("body"),
 )
 
-conversations = _numbered(
+conversations = _appended(
     "conversations",
+    ("n",),
+    Column("n", _NUMBER, autoincrement=False, nullable=False),
     _text("id"),
     _text("agent"),
     _text("state"),

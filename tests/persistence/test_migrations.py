@@ -8,22 +8,26 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from alembic.config import Config
 from alembic.script import ScriptDirectory
+from hatchling.builders.wheel import WheelBuilder
 
 from agentos.errors import StoreTooOld, StoreUnavailable
 from agentos.history import verify_store
 from agentos.persistence import schema
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.persistence.sqlite import file as sqlite_file
-from agentos.persistence.upgrading import migrations_folder, upgrade
+from agentos.persistence.upgrading import migrations_folder, upgrade_sqlite
 from agentos.persistence.writer_lock import WriterLock
+from tests.corpus.support import STORES
 
-VERSION_1 = Path(__file__).parents[1] / "data" / "stores" / "version1.db"
+ROOT = Path(__file__).parents[2]
+VERSION_1 = STORES[0]
 CHILD_S = 60
 Start = Callable[[str], "subprocess.Popen[str]"]
 
@@ -68,7 +72,7 @@ def rows_of(path: Path, sql: str) -> list[tuple[object, ...]]:
 
 
 def test_all_migrations_from_nothing_lead_to_the_packaged_schema(tmp_path: Path) -> None:
-    upgrade("sqlite:///new.db", str(tmp_path / "new.db"), schema.SCHEMA_VERSION, 1_000)
+    upgrade_sqlite("sqlite:///new.db", str(tmp_path / "new.db"), schema.SCHEMA_VERSION, 1_000)
     migrated = sqlite3.connect(tmp_path / "new.db")
     packaged = sqlite_file.open_in_memory()
 
@@ -93,6 +97,32 @@ def test_the_last_revision_is_the_version_of_the_schema() -> None:
     assert ScriptDirectory.from_config(config).get_heads() == [f"{schema.SCHEMA_VERSION:04d}"]
 
 
+@pytest.mark.parametrize("version", range(1, schema.SCHEMA_VERSION))
+def test_an_older_file_becomes_what_a_new_one_is(version: int, path: Path) -> None:
+    shutil.copy(STORES[version - 1], path)
+    before = rows_of(path, "select n, seq, head, digest from entries order by n, seq")
+    upgrade_sqlite("sqlite:///store.db", str(path), schema.SCHEMA_VERSION, 1_000)
+    db, packaged = sqlite3.connect(path), sqlite_file.open_in_memory()
+
+    assert dict(_described(db)) == dict(_described(packaged))
+    assert rows_of(path, "select n, seq, head, digest from entries order by n, seq") == before
+    db.close()
+    packaged.close()
+
+
+def test_the_wheel_carries_every_revision_and_the_schema_of_each_dialect(tmp_path: Path) -> None:
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as packed:
+        names = set(packed.namelist())
+
+    ours = [
+        path.relative_to(ROOT / "migrations") for path in (ROOT / "migrations").rglob("*.*") if path.suffix != ".pyc"
+    ]
+    assert len(ours) > schema.SCHEMA_VERSION
+    assert {f"agentos/persistence/migrations/{path.as_posix()}" for path in ours} <= names
+    assert {f"agentos/persistence/{dialect}/schema.sql" for dialect in ("sqlite", "postgresql")} <= names
+
+
 async def test_an_older_store_is_upgraded_and_no_entry_changes(path: Path) -> None:
     before = rows_of(path, "select n, seq, head, digest from entries order by n, seq")
     store = SQLiteStore(str(path))
@@ -102,7 +132,7 @@ async def test_an_older_store_is_upgraded_and_no_entry_changes(path: Path) -> No
     parents = (await store.query("select distinct parent_call from tool_calls")).rows
     await store.close()
 
-    assert version_of(path) == 2
+    assert version_of(path) == schema.SCHEMA_VERSION
     assert report.ok, "\n".join(map(str, report.differences))
     assert pinned == [(1,)] * 7
     assert parents == [(None,)]
@@ -114,7 +144,9 @@ async def test_an_older_store_is_not_changed_by_reading_it(path: Path) -> None:
     store = SQLiteStore(str(path))
 
     for read in (store.logs, lambda: store.query("select 1")):
-        with pytest.raises(StoreTooOld, match="schema version 1, this program reads 2; 'agentos upgrade'"):
+        with pytest.raises(
+            StoreTooOld, match=f"schema version 1, this program reads {schema.SCHEMA_VERSION}; 'agentos upgrade'"
+        ):
             await read()
     assert version_of(path) == 1
     await store.close()
@@ -122,7 +154,7 @@ async def test_an_older_store_is_not_changed_by_reading_it(path: Path) -> None:
 
 async def test_a_store_that_an_older_program_writes_to_is_left_to_it(path: Path) -> None:
     lock = WriterLock(str(path), 1)
-    with pytest.raises(StoreUnavailable, match="process 1 has it open with schema version 1; end it"):
+    with pytest.raises(StoreUnavailable, match="process 1 of localhost has it open with schema version 1; end it"):
         await SQLiteStore(str(path)).open("program")
     lock.release()
 
@@ -158,7 +190,7 @@ async def test_a_process_that_dies_in_an_upgrade_leaves_the_store_as_it_was(path
     await store.open("program")
     report = await verify_store(store)
     await store.close()
-    assert version_of(path) == 2
+    assert version_of(path) == schema.SCHEMA_VERSION
     assert report.ok
 
 
@@ -200,7 +232,7 @@ def test_of_processes_that_come_at_once_one_upgrades(path: Path, start: Start) -
 
     assert [child.returncode for child in children] == [0, 0, 0]
     assert sorted(said) == ["", "", "upgrades\n"]
-    assert version_of(path) == 2
+    assert version_of(path) == schema.SCHEMA_VERSION
 
 
 LEAN = """
