@@ -1,0 +1,230 @@
+"""The PostgreSQL adapter: one schema of a database, shared by kernels on any machine that reaches it.
+
+An open store has a connection that writes (`appending`), one by which the others see it and it hears of them
+(`listening`, `liveness`), a pool for reading (`pool`) and, once there was a query, one for queries (`querying`). All of
+them are made anew when the server was away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import structs
+
+from agentos.errors import StoreBusy, StoreError, StoreUnavailable
+from agentos.persistence.base import (
+    Durability,
+    InboxRow,
+    LogRow,
+    Point,
+    Rows,
+    TakenKey,
+    Unit,
+    Verdict,
+    WriterRow,
+    no_point,
+)
+from agentos.persistence.postgresql import founding, liveness
+from agentos.persistence.postgresql.address import Address
+from agentos.persistence.postgresql.appending import Appender
+from agentos.persistence.postgresql.keys import plain_key, stored_key
+from agentos.persistence.postgresql.listening import Presence
+from agentos.persistence.postgresql.pool import Connection, Connections, Session
+from agentos.persistence.postgresql.querying import Querier
+from agentos.persistence.reading import SqlReads
+from agentos.settings import Settings
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class PostgreSQLStore(SqlReads):
+    """A store in one schema of a PostgreSQL database; see `address` for what its URL may say.
+
+    Reads need no `open`: that makes the schema when there is none, and registers a writer. url holds no password.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        settings: Settings | None = None,
+        durability: Durability | None = None,
+        point: Point = no_point,
+    ) -> None:
+        """Connects to nothing yet; a durability wins over that of the URL. Raises ConfigurationError."""
+        self._address = Address(url)
+        self.url = self._address.url
+        if durability is not None:
+            self._address.durability = durability
+        self.durability = self._address.durability
+        self._settings = settings or Settings()
+        self._connections = Connections(self._address, self._settings, point, self._check)
+        self._querier = Querier(self._connections)
+        self._appender: Appender | None = None
+        self._presence: Presence | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    async def open(self, incarnation: str) -> int:
+        await self.close()
+        appender = Appender(self._connections)
+        presence = Presence(self._connections, appender.own_posts)
+        try:
+            await appender.run(self._found)
+            await presence.start(incarnation)
+        except BaseException:
+            appender.drop()
+            presence.abandon()
+            raise
+        self._appender, self._presence, self._closed = appender, presence, False
+        return presence.number
+
+    async def _found(self, connection: Connection, _: bool) -> None:
+        await founding.found(connection, self._address, self._upgrade)
+
+    async def _upgrade(self) -> None:
+        """Alembic takes longer to import than all the rest, and is imported for an older store alone."""
+        from agentos.persistence.upgrading import upgrade_postgresql
+
+        living = liveness.living(self._settings)
+        await upgrade_postgresql(self.url, self._connect_upgrading, founding.SCHEMA_VERSION, living)
+
+    async def _connect_upgrading(self) -> Connection:
+        return await self._connections.connect(Session.UPGRADE)
+
+    async def _check(self, connection: Connection) -> None:
+        await founding.check(connection, self._address)
+
+    async def close(self) -> None:
+        """After what is under way; a server that does not answer now is not waited for."""
+        appender, presence = self._take_all()
+        try:
+            if appender is not None and presence is not None:
+                await self._end(appender, presence.number)
+                await presence.close()
+        finally:
+            if appender is not None and presence is not None:
+                appender.drop()
+                presence.abandon()
+            await self._querier.close()
+            await self._connections.close()
+
+    async def _end(self, appender: Appender, number: int) -> None:
+        try:
+            await appender.run(lambda connection, again: liveness.end(connection, number, again), once=True)
+        except StoreError as error:  # others find out by the lock and the heartbeat
+            _log.warning("writer %d could not be marked as ended: %s", number, error)
+
+    def abandon(self) -> None:
+        """Lets go of the server as a crash would: nothing is marked as ended, and the writer counts as dead soon."""
+        appender, presence = self._take_all()
+        for task in self._tasks:
+            task.cancel()
+        if appender is not None:
+            appender.drop()
+        if presence is not None:
+            presence.abandon()
+        self._querier.abandon()
+        self._connections.abandon()
+
+    def _take_all(self) -> tuple[Appender | None, Presence | None]:
+        """What is open; after this it counts as closed."""
+        taken = self._appender, self._presence
+        self._closed = self._closed or taken != (None, None) or self._connections.in_use
+        self._appender = self._presence = None
+        return taken
+
+    def append(self, units: Sequence[Unit]) -> asyncio.Future[list[Verdict]]:
+        """In one transaction, after those that were asked for before. Cancelling the future changes nothing stored."""
+        appender, presence = self._opened()
+        if len(self._tasks) >= self._settings.writer_queue_max:
+            limit = self._settings.writer_queue_max
+            raise StoreBusy(self.url, f"{limit} things wait to be written (writer_queue_max); append again later")
+        return self._write(presence, lambda: appender.append(units))
+
+    async def post(self, row: InboxRow) -> bool:
+        appender, presence = self._opened()
+        return await self._write(presence, lambda: appender.post(row))
+
+    async def inbox(self, log: str | None = None) -> list[InboxRow]:
+        rows = await super().inbox(log)
+        return [structs.replace(row, key=plain_key(row.key)) if row.key.startswith("{") else row for row in rows]
+
+    async def inbox_seq(self, log: str, key: str) -> int | None:
+        return await super().inbox_seq(log, stored_key(key))
+
+    async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
+        """In the order of the keys as they are stored."""
+        rows = await super().taken((after[0], stored_key(after[1])), limit)
+        return [structs.replace(row, key=plain_key(row.key)) if row.key.startswith("{") else row for row in rows]
+
+    async def claim(self, log: str) -> LogRow | None:
+        appender, presence = self._opened()
+        number, settings = presence.number, self._settings
+
+        async def claim(connection: Connection, _: bool) -> LogRow | None:
+            return await liveness.claim(connection, log, number, settings)
+
+        return await self._write(presence, lambda: appender.run(claim))
+
+    async def writers(self) -> list[WriterRow]:
+        rows = await self._fetch(liveness.WRITERS, (liveness.dead_us(self._settings),))
+        return [liveness.writer_row(tuple(row)) for row in rows]
+
+    async def declare_dead(self, writer: int) -> bool:
+        appender, presence = self._opened()
+        if writer == presence.number:
+            return False
+
+        async def end(connection: Connection, again: bool) -> bool:
+            return await liveness.end(connection, writer, again)
+
+        return await self._write(presence, lambda: appender.run(end))
+
+    def changed(self) -> bool:
+        _, presence = self._opened()
+        return presence.changed()
+
+    async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
+        self._check_usable()
+        return await self._querier.run(sql, parameters)
+
+    async def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
+        self._check_usable()
+        return await self._connections.fetch(sql, parameters)
+
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise StoreUnavailable(self.url, "the store is closed")
+
+    def _opened(self) -> tuple[Appender, Presence]:
+        if self._appender is None or self._presence is None:
+            raise StoreUnavailable(self.url, "the store is closed")
+        return self._appender, self._presence
+
+    def _write(self, presence: Presence, work: Callable[[], Awaitable[T]]) -> asyncio.Future[T]:
+        """The work goes on when its future is cancelled; only the result is dropped."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        task = loop.create_task(_deliver(future, presence, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return future
+
+
+async def _deliver(future: asyncio.Future[T], presence: Presence, work: Callable[[], Awaitable[T]]) -> None:
+    """Others are told that there is news. Cancelled with its loop or by `abandon` it tells nobody, as after a crash."""
+    try:
+        result = await work()
+    except Exception as error:
+        if not future.done():
+            future.set_exception(error)
+    else:
+        presence.announce()
+        if not future.done():
+            future.set_result(result)
