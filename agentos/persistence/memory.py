@@ -24,7 +24,9 @@ from agentos.persistence.base import (
     WakeupRow,
     WriterRow,
 )
-from agentos.persistence.rows import CONVERSATION, message_payload
+from agentos.persistence.projection import in_batches, make_querier
+from agentos.persistence.rows import message_payload
+from agentos.persistence.state import HeldLog, StoreState, refusal
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,31 +38,43 @@ if TYPE_CHECKING:
 Operation = Unit | Callable[["Writing"], object]
 """What was done: a unit, or something else, as it is done to a database."""
 
-_OPEN_TURN = CONVERSATION.index("open_turn")
 _FED_AT_ONCE = 256
 
 
-class _Log:
-    """One log: its row, and its units in order."""
+class _Log(HeldLog):
+    """One log with its units in order."""
 
-    __slots__ = ("open_turn", "row", "units")
+    __slots__ = ("units",)
 
     def __init__(self, row: LogRow) -> None:
-        self.row = row
+        HeldLog.__init__(self, row)
         self.units: list[Unit] = []
-        self.open_turn = False
+
+    def add(self, unit: Unit) -> None:
+        """A unit that is the next one."""
+        row = self.row
+        row.seq, row.digest = unit.seq, unit.digest
+        self.units.append(unit)
+        for message in unit.messages:
+            if message[1] == "user":
+                self.last_input = message[0]
+        if unit.turns or unit.conversation is not None:
+            self.show(unit.conversation, unit.turns)
 
 
-class _Kept:
+class _Kept(StoreState[_Log]):
     """What all handles on the same data share."""
 
     def __init__(self) -> None:
-        self.logs: dict[str, _Log] = {}
-        self.inbox: dict[tuple[str, str], InboxRow | TakenKey] = {}
-        self.wakeups: dict[tuple[str, str, int, int], WakeupRow] = {}
+        super().__init__()
         self.definitions: dict[str, tuple[str, str]] = {}
-        self.writers: dict[int, WriterRow] = {}
         self.operations: list[Operation] = []
+
+    def keep(self, unit: Unit) -> None:
+        """What a unit changes beside its log."""
+        self.keep_waits(unit)
+        for digest, kind, body in unit.definitions:
+            self.definitions.setdefault(digest, (kind, body))
 
 
 class MemoryStore:
@@ -81,18 +95,8 @@ class MemoryStore:
 
     async def open(self, incarnation: str) -> int:
         await self.close()
-        writers = self._kept.writers
-        number = self._number = len(writers) + 1
-        writers[number] = WriterRow(
-            n=number,
-            incarnation=incarnation,
-            host="",
-            pid=0,
-            started_at=0,
-            beat_at=None,
-            ended_at=None,
-            alive=True,
-        )
+        number = self._number = len(self._kept.writers) + 1
+        self._kept.begin(number, incarnation, "", 0, 0)
         self._did(lambda writing: writing.register(incarnation, ("", 0, 0), _nothing, _nobody))
         self._seen_operations = self._foreign_operations()
         return self._number
@@ -109,59 +113,37 @@ class MemoryStore:
         self._end(number)
 
     def _end(self, number: int) -> bool:
-        row = self._kept.writers.get(number)
-        if row is None or not row.alive:
-            return False
-        self._kept.writers[number] = msgspec.structs.replace(row, ended_at=0, alive=False)
-        self._did(lambda writing: writing.end(number, 0))
-        return True
+        ended = self._kept.end(number, 0)
+        if ended:
+            self._did(lambda writing: writing.end(number, 0))
+        return ended
 
     def append(self, units: Sequence[Unit]) -> list[Verdict]:
         self._check_open()
         return [self._append(unit) for unit in units]
 
     def _append(self, unit: Unit) -> Verdict:
-        log = self._kept.logs.get(unit.log)
-        if unit.create is not None and log is None:
-            log = self._kept.logs[unit.log] = _Log(msgspec.structs.replace(unit.create))
-        elif log is None:
-            return Verdict.CONFLICT
-        else:
-            row = log.row
-            if row.owner != unit.owner or row.epoch != unit.epoch:
-                return Verdict.FENCED
-            if row.seq != unit.previous_seq or row.digest != unit.previous or unit.create is not None:
-                return Verdict.CONFLICT
-        log.row.seq, log.row.digest = unit.seq, unit.digest
-        log.units.append(unit)
-        if unit.conversation is not None:
-            log.open_turn = (unit.conversation[_OPEN_TURN] or 0) > 0
-        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions:
-            self._keep_others(unit)
-        self._did(unit)
-        return Verdict.STORED
-
-    def _keep_others(self, unit: Unit) -> None:
         kept = self._kept
-        for digest, kind, body in unit.definitions:
-            kept.definitions.setdefault(digest, (kind, body))
-        for post in unit.posts:
-            kept.inbox.setdefault((post.log, post.key), post)
-        for key in unit.taken:
-            if isinstance(row := kept.inbox.get((unit.log, key)), InboxRow):
-                kept.inbox[unit.log, key] = TakenKey(log=row.log, key=row.key, kind=row.kind, seq=unit.seq)
-        for over in unit.woken:
-            kept.wakeups.pop((over.log, over.reason, over.turn, over.call), None)
-        for due in unit.wakeups:
-            kept.wakeups[due.log, due.reason, due.turn, due.call] = due
+        log = kept.logs.get(unit.log)
+        refused = refusal(unit, None if log is None else log.row)
+        if refused is not None:
+            return refused
+        if log is None:
+            assert unit.create is not None
+            log = kept.logs[unit.log] = _Log(msgspec.structs.replace(unit.create))
+        log.add(unit)
+        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions:
+            kept.keep(unit)
+        kept.operations.append(unit)
+        self._own_operations += 1
+        return Verdict.STORED
 
     async def log(self, log: str) -> LogRow | None:
         found = self._kept.logs.get(log)
         return msgspec.structs.replace(found.row) if found else None
 
     async def logs(self, kind: str | None = None) -> list[LogRow]:
-        rows = (log.row for log in self._kept.logs.values())
-        return [msgspec.structs.replace(row) for row in rows if kind is None or row.kind == kind]
+        return self._kept.log_rows(kind)
 
     async def claim(self, log: str) -> LogRow | None:
         self._check_open()
@@ -169,7 +151,7 @@ class MemoryStore:
         if found is None:
             return None
         row, number = found.row, self._number
-        if row.owner != number and row.owner in self._kept.writers and self._kept.writers[row.owner].alive:
+        if not self._kept.may_claim(row, number, _nobody):
             return None
         row.owner, row.epoch = number, row.epoch + 1
         self._did(lambda writing: writing.claim(log, number, _anybody))
@@ -202,21 +184,13 @@ class MemoryStore:
 
     def _units(self, log: str) -> Iterator[tuple[Unit, int]]:
         """The units of a log in order, each with the last seq that counts; a fork begins with those it shares."""
-        line: list[tuple[_Log, int]] = []
-        name: str | None = log
-        end = 2**63 - 1
-        while name is not None and name in self._kept.logs:
-            found = self._kept.logs[name]
-            line.append((found, end))
-            name, end = found.row.forked_from, min(end, found.row.upto)
-        for found, end in reversed(line):
+        for found, end in self._kept.line(log, self.url):
             for unit in found.units:
                 if unit.previous_seq < end:
                     yield unit, end
 
     async def open_logs(self) -> list[str]:
-        waiting = {key[0] for key, row in self._kept.inbox.items() if isinstance(row, InboxRow)}
-        return sorted(waiting.union(name for name, log in self._kept.logs.items() if log.open_turn))
+        return self._kept.open_logs()
 
     async def definition(self, digest: str) -> tuple[str, str] | None:
         return self._kept.definitions.get(digest)
@@ -227,31 +201,29 @@ class MemoryStore:
 
     async def post(self, row: InboxRow) -> bool:
         self._check_open()
-        if (row.log, row.key) in self._kept.inbox:
+        if self._kept.knows(row.log, row.key):
             return False
-        self._kept.inbox[row.log, row.key] = row
+        self._kept.post(row)
         self._did(lambda writing: writing.post(row))
         return True
 
     async def inbox(self, log: str | None = None) -> list[InboxRow]:
-        rows = [row for row in self._kept.inbox.values() if isinstance(row, InboxRow)]
-        return rows if log is None else [row for row in rows if row.log == log]
+        return self._kept.waiting(log)
 
     async def inbox_seq(self, log: str, key: str) -> int | None:
-        found = self._kept.inbox.get((log, key))
-        return found.seq if isinstance(found, TakenKey) else None if found is None else 0
+        return self._kept.inbox_seq(log, key)
 
     async def taken(self, after: tuple[str, str] = ("", ""), limit: int = 1_000) -> list[TakenKey]:
-        known = self._kept.inbox
-        rows = (known[key] for key in sorted(key for key in known if key > after))
-        return [row for row in rows if isinstance(row, TakenKey)][:limit]
+        return self._kept.taken(after, limit)
 
     async def wakeups(self, log: str | None = None) -> list[WakeupRow]:
-        rows = (row for row in self._kept.wakeups.values() if log is None or row.log == log)
-        return sorted(rows, key=lambda row: (row.due_at, row.log, row.reason, row.turn, row.call))
+        return self._kept.waking(log)
 
     async def writers(self) -> list[WriterRow]:
         return list(self._kept.writers.values())
+
+    async def damages(self) -> Sequence[object]:
+        return ()
 
     async def declare_dead(self, writer: int) -> bool:
         self._check_open()
@@ -259,15 +231,8 @@ class MemoryStore:
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         if self._querier is None:
-            self._querier = self._make_querier()
+            self._querier = make_querier(self.url, self._settings, self._feed)
         return await self._querier.run(sql, parameters)
-
-    def _make_querier(self) -> Querier:
-        from agentos.persistence.sqlite.file import open_in_memory
-        from agentos.persistence.sqlite.querying import Querier
-
-        settings = self._settings
-        return Querier(self.url, open_in_memory, settings.query_rows_max, settings.query_s, self._feed)
 
     async def _feed(self, db: sqlite3.Connection) -> None:
         """Does to the private database what was done since the last query, a little at a time."""
@@ -277,7 +242,8 @@ class MemoryStore:
         operations = self._kept.operations
         while self._fed < len(operations):
             part = operations[self._fed : self._fed + _FED_AT_ONCE]
-            _do_all(writing, part)
+            for step in in_batches(part):
+                writing.append(step) if isinstance(step, list) else step(writing)
             self._fed += len(part)
             await asyncio.sleep(0)
 
@@ -296,19 +262,6 @@ class MemoryStore:
     def _check_open(self) -> None:
         if not self._number:
             raise StoreUnavailable(self.url, "the store is closed")
-
-
-def _do_all(writing: Writing, operations: Sequence[Operation]) -> None:
-    """Neighbouring units go in as one batch."""
-    batch: list[Unit] = []
-    for operation in operations:
-        if isinstance(operation, Unit):
-            batch.append(operation)
-            continue
-        writing.append(batch)
-        batch = []
-        operation(writing)
-    writing.append(batch)
 
 
 def _stored(unit: Unit) -> Iterator[StoredEntry]:
