@@ -2,13 +2,15 @@
 
     AgentosError
       ConfigurationError          a file, a name or an argument of the person in charge is wrong
-        UnknownAgent, UnknownToolbox, UnknownConversation
+        UnknownAgent, UnknownToolbox, UnknownConversation, UnknownCall
       StoreError                  the store cannot do what was asked
-        StoreUnavailable, StoreBusy, StoreTooNew, StoreTooOld, StoreDamaged, QueryRefused
+        StoreUnavailable, StoreBusy, StoreTooNew, StoreTooOld, StoreDamaged, QueryRefused, CopyRefused
       KernelClosed                the kernel is closed or closing
       ConversationBusy            a bound of a conversation's intake is reached
       ConversationClosed
       InputRefused                blank or oversized text
+      NotInDoubt                  there is nothing to resolve about a call
+        AlreadyResolved
       ResourceError
         ReleaseFailed
       CodecError                  a value has no canonical form
@@ -48,6 +50,32 @@ class UnknownConversation(ConfigurationError):
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         super().__init__(f"the store has no conversation {conversation!r}; 'agentos ps' lists them")
+
+
+class UnknownCall(ConfigurationError):
+    """No call has this id; why says more, where there is more to say."""
+
+    def __init__(self, call: str, why: str = "") -> None:
+        self.call = call
+        why = why or "'agentos doubts' lists those in doubt"
+        super().__init__(f"the store has no call {call!r}; {why}")
+
+
+class NotInDoubt(AgentosError):
+    """What became of the call is known, or about to be."""
+
+    def __init__(self, call: str, why: str) -> None:
+        self.call = call
+        super().__init__(f"{call} is not in doubt: {why}")
+
+
+class AlreadyResolved(NotInDoubt):
+    """Somebody has said what became of the call; resolution and by are empty while that is still under way."""
+
+    def __init__(self, call: str, resolution: str = "", by: str = "") -> None:
+        self.resolution, self.by = resolution, by
+        said = f"{by or 'somebody'} resolved it as {resolution}" if resolution else "a resolution of it is under way"
+        super().__init__(call, f"{said}; the first one counts")
 
 
 class StoreError(AgentosError):
@@ -96,16 +124,39 @@ class QueryRefused(StoreError):
     """A query was not one reading statement, or went over a limit."""
 
 
+class CopyRefused(StoreError):
+    """A store cannot be copied to this place, or not now; what was copied before stays, and is gone on with."""
+
+
 class KernelClosed(AgentosError):
     def __init__(self) -> None:
         super().__init__("the kernel is closed; open it again to go on")
 
 
 class ConversationBusy(AgentosError):
-    def __init__(self, conversation: str, waiting: int) -> None:
-        self.conversation, self.waiting = conversation, waiting
-        why = f"has {waiting} inputs waiting (inbox_max)" if waiting else "is at work in another process"
-        super().__init__(f"{conversation} {why}; send again when a turn has ended")
+    """A bound of a conversation's intake is reached, or a living process has it.
+
+    waiting counts what waits already, 0 when that is not the reason. owner names the process that has it: number, pid,
+    host, since when. key is that of an input which lies in the inbox and was not taken within inbox_wait_s.
+    """
+
+    def __init__(self, conversation: str, waiting: int, owner: str = "", key: str = "") -> None:
+        self.conversation, self.waiting, self.owner, self.key = conversation, waiting, owner, key
+        super().__init__(f"{conversation} {_why_busy(waiting, owner, key)}")
+
+
+def _why_busy(waiting: int, owner: str, key: str) -> str:
+    if waiting:
+        return f"has {waiting} inputs and other commands waiting (inbox_max); send again when a turn has ended"
+    if key:
+        return (
+            f"is owned by another process that takes nothing ({owner}); the input waits in its inbox as {key!r}, and is"
+            " taken when that process goes on, or another takes over: 'agentos writers' tells of both"
+        )
+    return (
+        f"is at work in another process ({owner or 'unknown'}); `send` reaches it by way of the store; ask again when that"
+        " process has ended"
+    )
 
 
 class ConversationClosed(AgentosError):

@@ -16,6 +16,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     live_conversations_max: int = 10_000
     inbox_max: int = 1_000
     inbox_poll_ms: int = 200
+    inbox_wait_s: float = 60.0
+    """How long a sender waits for the owner of a conversation, another process, to take its input."""
+    unknown_commit_s: float = 5.0
+    """How long a sender waits, when the store was lost at a commit, until it is known whether its input is stored."""
+    recover_poll_s: float | None = None
+    """How often a running kernel takes up what dead processes left behind; None is never, but for `recover`."""
     follow_files: bool = True
     """Whether edited agent files, and tool folders that can be read again, are taken up at the next turn."""
     reload_poll_s: float = 2.0
@@ -30,3 +36,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sync_threads_max: int = 32
     query_rows_max: int = 100_000
     query_s: float = 30.0
+    query_bytes_max: int = 64 * 1024 * 1024
+    """How much text a query may bring back, and how long one value may be."""
+    busy_timeout_ms: int = 5_000
+    """How long a SQLite file that another process has locked is waited for, and a lock of another session of PostgreSQL."""
+    inline_bytes_max: int = 256 * 1024
+    """Batches for a SQLite file up to about this size are written on the loop, larger ones in the store's thread."""
+    writer_queue_max: int = 1_000
+    """How many jobs may wait for the store's thread, or for its connection; beyond it posts and claims wait, and an append is
+    StoreBusy."""
+    wal_copy_bytes: int = 8 * 1024 * 1024
+    """About how much the write-ahead log of a SQLite file holds before it is copied back into the file."""
+    wal_warn_bytes: int = 256 * 1024 * 1024
+    """A write-ahead log of this size, which a long reader keeps from being begun anew, is told in the log."""
+    reconnect_s: float = 10.0
+    """How long PostgreSQL is waited for when it went away, and what was under way is settled then."""
+    connect_s: float = 10.0
+    """How long one try to connect to PostgreSQL may take."""
+    statement_s: float = 60.0
+    """How long one statement of a PostgreSQL store may take before its connection is given up."""
+    pool_connections_max: int = 4
+    """Connections to PostgreSQL for reading; a store that is open has one more for writing, one to be seen by, and one for
+    queries once there was one."""
+    append_bytes_max: int = 16 * 1024 * 1024
+    """A batch for PostgreSQL beyond about this size is sent in parts, within one transaction."""
+    change_poll_s: float = 2.0
+    """How often a PostgreSQL store looks for what no notification told of."""
+    writer_beat_s: float = 3.0
+    """How often a writer of a PostgreSQL store shows that it lives."""
+    writer_dead_s: float = 15.0
+    """A writer of a PostgreSQL store that did not show itself for so long counts as dead."""

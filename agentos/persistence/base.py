@@ -23,6 +23,18 @@ class Verdict(Enum):
     CONFLICT = "conflict"
 
 
+class Durability(Enum):
+    """What an acknowledged unit survives.
+
+    full: a power cut. normal: a crash of this program; a power cut may take the last units, never a part of one.
+    relaxed: a crash of this program; a power cut may damage the store.
+    """
+
+    FULL = "full"
+    NORMAL = "normal"
+    RELAXED = "relaxed"
+
+
 class LogRow(msgspec.Struct, kw_only=True):
     """Head, ownership and fence of one log. digest is that of the entry at seq, or the chain's seed when seq is 0."""
 
@@ -94,10 +106,10 @@ def no_point(_: str) -> None:
 
 EntryRow = tuple[int, int, str, int, int, int, str, bytes]
 """seq, unit, kind, turn, call, at, head, digest"""
-PayloadRow = tuple[int, int, str, bytes, str]
-"""seq, i, name, salt, body"""
-MessageRow = tuple[int, str, int, int, bytes, str]
-"""seq, role, turn, call, salt, text: payload 0 of an entry that is a message"""
+PayloadRow = tuple[int, int, str, bytes | None, str | None]
+"""seq, i, name, salt, body; the last two are None together, in a unit that is copied after they were erased"""
+MessageRow = tuple[int, str, int, int, bytes | None, str | None]
+"""seq, role, turn, call, salt, text: payload 0 of an entry that is a message; erased as a payload is"""
 ComponentRow = tuple[str, str, str]
 """entity id, component name, body"""
 
@@ -134,7 +146,7 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
     create: LogRow | None = None
 
 
-class StoredEntry(msgspec.Struct, kw_only=True):
+class StoredEntry(msgspec.Struct, kw_only=True, gc=False):
     """An entry as it stands: raw head, digest, and its payload rows (i, name, salt, body), body None when erased."""
 
     seq: int
@@ -187,7 +199,8 @@ class Store(Protocol):
         """The seq of the last snapshot entry up to there, 0 when there is none."""
 
     async def open_logs(self) -> list[str]:
-        """Conversations with an open turn, and logs with something in the inbox, whoever owns them; sorted."""
+        """Conversations with an open turn, idle ones (children left out) with an input that no turn has taken, and logs
+        with something in the inbox, whoever owns them; sorted."""
 
     async def definition(self, digest: str) -> tuple[str, str] | None:
         """kind and body."""
@@ -216,6 +229,10 @@ class Store(Protocol):
     async def declare_dead(self, writer: int) -> bool:
         """Marks a writer as ended on a person's word, so that its logs may be claimed; what it still appends to them is
         fenced from then on. False when there is no such writer, or it had ended, or is this one."""
+
+    async def damages(self) -> Sequence[object]:
+        """Places in its own files that are not as they were written, each told by `str`; none where a database looks
+        after its files."""
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """One reading statement over all tables and views. Raises QueryRefused."""

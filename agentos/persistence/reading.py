@@ -19,14 +19,20 @@ _LINE = "SELECT n, forked_from, upto FROM logs WHERE id = ?"
 _ENTRIES = "SELECT seq, unit, kind, head, digest FROM entries WHERE n = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
 _ENTRIES_OF_KINDS = (
     "SELECT seq, unit, kind, head, digest FROM entries WHERE n = ? AND seq > ? AND seq <= ?"
-    " AND ? LIKE '%,' || kind || ',%' ORDER BY seq LIMIT ?"
+    " AND replace(?, '\x1f' || kind || '\x1f', '\x1f') <> ? ORDER BY seq LIMIT ?"
 )
 _PAYLOADS = "SELECT seq, i, name, salt, body FROM payloads WHERE n = ? AND seq >= ? AND seq <= ? ORDER BY seq, i"
 _MESSAGES = "SELECT seq, role, salt, text FROM messages WHERE n = ? AND seq >= ? AND seq <= ?"
 _LAST_SNAPSHOT = (
     "SELECT seq FROM entries WHERE n = ? AND seq <= ? AND kind = 'snapshot' ORDER BY n DESC, seq DESC LIMIT 1"
 )
-_OPEN_LOGS = "SELECT id FROM conversations WHERE open_turn > 0 UNION SELECT log FROM inbox WHERE seq IS NULL ORDER BY 1"
+_OPEN_LOGS = (
+    "SELECT id FROM conversations WHERE open_turn > 0"
+    " UNION SELECT id FROM conversations AS c WHERE state = 'idle' AND parent IS NULL AND EXISTS (SELECT 1 FROM messages AS m"
+    " WHERE m.n = c.n AND m.role = 'user'"
+    " AND m.seq > coalesce((SELECT max(t.seq) FROM turns AS t WHERE t.n = c.n), 0))"
+    " UNION SELECT log FROM inbox WHERE seq IS NULL ORDER BY 1"
+)
 _DEFINITION = "SELECT kind, body FROM definitions WHERE digest = ?"
 _DEFINITIONS = "SELECT digest, kind, body FROM definitions WHERE digest > ? ORDER BY digest LIMIT ?"
 _INBOX = "SELECT log, key, kind, salt, body FROM inbox WHERE seq IS NULL ORDER BY n"
@@ -83,12 +89,12 @@ class SqlReads:
         kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
         last = SEQ_MAX if upto is None else upto
-        left = -1 if limit is None else limit
+        left = SEQ_MAX if limit is None else limit
         found: list[StoredEntry] = []
         for n, end in await self._line(log):
             part = await self._entries(n, after, min(last, end), left, kinds)
             found += part
-            left = left if left < 0 else left - len(part)
+            left -= len(part)
         return found
 
     async def last_snapshot(self, log: str, upto: int | None = None) -> int:
@@ -129,6 +135,9 @@ class SqlReads:
             for log, reason, turn, call, due_at in rows
         ]
 
+    async def damages(self) -> Sequence[object]:
+        return ()
+
     async def _line(self, log: str) -> list[tuple[int, int]]:
         """The stretches that make up a log, oldest first: the number that they stand under and the seq of their end.
 
@@ -156,7 +165,8 @@ class SqlReads:
         if kinds is None:
             rows = await self._fetch(_ENTRIES, (n, after, upto, limit))
         else:
-            rows = await self._fetch(_ENTRIES_OF_KINDS, (n, after, upto, f",{','.join(kinds)},", limit))
+            listed = "\x1f".join(("", *kinds, ""))  # LIKE would take letters of either case, and a kind for a pattern
+            rows = await self._fetch(_ENTRIES_OF_KINDS, (n, after, upto, listed, listed, limit))
         if not rows:
             return []
         found = {

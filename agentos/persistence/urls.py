@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
 
 from agentos.errors import ConfigurationError
-from agentos.persistence.base import Store
+from agentos.persistence.base import Durability, Store
+from agentos.secrets import without_password
 from agentos.settings import Settings
-
-if TYPE_CHECKING:
-    from agentos.persistence.sqlite.file import Durability
 
 FORMS = (
     "memory:",
     "sqlite:///FILE (a path below the current folder)",
     "sqlite:////FILE (a path from the root)",
     "sqlite:///FILE?durability=full|normal|relaxed",
+    "file:FOLDER (below the current folder; file:/FOLDER from the root), with ?durability=full|normal|relaxed",
+    "postgresql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?schema=NAME&durability=full|normal|relaxed]",
 )
 
 
@@ -28,6 +27,12 @@ def open_store(url: str, settings: Settings | None = None) -> Store:
         return MemoryStore(settings=settings)
     if url.startswith("sqlite:"):
         return _sqlite(url, settings)
+    if url.startswith("file:"):
+        return _file(url, settings)
+    if url.startswith(("postgresql:", "postgres:")):
+        from agentos.persistence.postgresql import PostgreSQLStore
+
+        return PostgreSQLStore(url, settings=settings)
     raise _unknown(url, "no such kind of store")
 
 
@@ -43,11 +48,24 @@ def _sqlite(url: str, settings: Settings | None) -> Store:
     return SQLiteStore(path or IN_MEMORY, durability=_durability(url, options), settings=settings)
 
 
-def _durability(url: str, options: str) -> Durability:
-    from agentos.persistence.sqlite.file import Durability
+def _file(url: str, settings: Settings | None) -> Store:
+    from agentos.persistence.file import FileStore
 
+    place, _, options = url.partition("?")
+    path = unquote(place.removeprefix("file:"))
+    if path.startswith("//"):
+        host, _, rest = path[2:].partition("/")
+        if host:
+            raise _unknown(url, f"a folder of another host ({host}); one of this host has one slash or three")
+        path = f"/{rest}"
+    if path in ("", "/"):
+        raise _unknown(url, "the folder is missing")
+    return FileStore(path, durability=_durability(url, options, Durability.FULL), settings=settings)
+
+
+def _durability(url: str, options: str, usual: Durability = Durability.NORMAL) -> Durability:
     given = dict(parse_qsl(options, keep_blank_values=True))
-    name = given.pop("durability", Durability.NORMAL.value)
+    name = given.pop("durability", usual.value)
     if given:
         raise _unknown(url, f"no option {', '.join(map(repr, given))}; there is durability")
     try:
@@ -58,4 +76,4 @@ def _durability(url: str, options: str) -> Durability:
 
 
 def _unknown(url: str, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"store {url!r}: {reason}. Known forms: {'; '.join(FORMS)}")
+    return ConfigurationError(f"store {without_password(url)!r}: {reason}. Known forms: {'; '.join(FORMS)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +16,8 @@ AT = 1_796_031_974_123_456
 """When the entry at seq 0 would have been; each is one second after the one before."""
 SALT = bytes(range(240, 256))
 SECOND = 1_000_000
+LOOKS, LOOK_S = 2_000, 0.005
+"""How often, and how far apart, a change is looked for that is sure to come."""
 
 _incarnations = count(1)
 
@@ -62,11 +65,13 @@ class LogUnits:
             setattr(unit, field, value)
         return unit
 
-    def conversation(self, *, open_turn: int = 0, updated_at: int = AT) -> tuple[Any, ...]:
+    def conversation(
+        self, *, open_turn: int = 0, updated_at: int = AT, state: str = "", parent: str | None = None
+    ) -> tuple[Any, ...]:
         """A row of the table `conversations`."""
-        state = "running" if open_turn else "idle"
+        state = state or ("running" if open_turn else "idle")
         counters = (1, 2, 3, 100, 200)
-        return (self.id, "agent_x", state, 0, None, self.id, open_turn, *counters, AT, updated_at)
+        return (self.id, "agent_x", state, 0, parent, self.id, open_turn, *counters, AT, updated_at)
 
     def owned(self, row: LogRow) -> LogUnits:
         """The same log under the owner and epoch, and on the head, of this row."""
@@ -84,6 +89,11 @@ class LogUnits:
 def post_of(log: str, key: str, body: str = "{}") -> InboxRow:
     """Something for the inbox of a log."""
     return InboxRow(log=log, key=key, kind="input", salt=SALT, body=body)
+
+
+def turn_row(seq: int) -> tuple[Any, ...]:
+    """A row of the table `turns`: one that began at this seq, and is open."""
+    return (seq, "open", None, None, 0, 0, 0, 0, AT, None, "context")
 
 
 def wakeup_of(log: str, reason: str, due_at: int) -> WakeupRow:
@@ -106,3 +116,12 @@ async def append(store: Store, *units: Unit) -> list[Verdict]:
     """The verdicts, whether the store gave them at once or later."""
     answer = store.append(units)
     return answer if isinstance(answer, list) else await answer
+
+
+async def changed_soon(store: Store) -> bool:
+    """Whether the store tells of a change; the word of another process may still be under way."""
+    for _ in range(LOOKS):
+        if store.changed():
+            return True
+        await asyncio.sleep(LOOK_S)
+    return False

@@ -15,7 +15,7 @@ from agentos.persistence.base import Store, Unit, Verdict
 from agentos.settings import Settings
 from agentos.testing.log_units import AT, SALT, SECOND, LogUnits, append, opened
 
-CONTRACT_SETTINGS = Settings(query_rows_max=1_000, query_s=0.5)
+CONTRACT_SETTINGS = Settings(query_rows_max=1_000, query_bytes_max=1_000_000, query_s=0.5)
 """What the handles of the contract are made with, so that limits are reached soon."""
 
 
@@ -86,6 +86,7 @@ class QueryContract:
                 "finished_at": "2026-11-30T09:46:14.124956Z",
                 "ms": 1.5,
                 "parent_call": None,
+                "resolution": None,
             }
             assert turns.rows == [(turn_id(log.id, 2), "completed", "2026-11-30T09:46:14.123456Z", 2.0, "c0ffee")]
             assert entities.rows == [(log.id, "conversation", log.id, "conversation_state", "{}")]
@@ -234,13 +235,29 @@ class QueryContract:
             assert (await store.query("select max(seq) from entries")).rows == [(2,)]
 
     async def test_too_many_rows_are_refused(self, store_factory: Callable[[], Store]) -> None:
-        rows = "with recursive x(i) as (select 1 union all select i + 1 from x limit {}) select i from x"
+        rows = "with recursive x(i) as (select 1 union all select i + 1 from x where i < {}) select i from x"
         async with opened(store_factory) as (store, _):
             enough = await store.query(rows.format(CONTRACT_SETTINGS.query_rows_max))
 
             assert len(enough.rows) == CONTRACT_SETTINGS.query_rows_max
             with pytest.raises(QueryRefused, match="query_rows_max"):
                 await store.query(rows.format(CONTRACT_SETTINGS.query_rows_max + 1))
+
+    async def test_too_much_text_is_refused(self, store_factory: Callable[[], Store]) -> None:
+        large, too_large = "x" * 400_000, "x" * (CONTRACT_SETTINGS.query_bytes_max + 1)
+        async with opened(store_factory) as (store, writer):
+            log, other = LogUnits("a", writer), LogUnits("b", writer)
+            await append(store, log.unit(text=large), log.unit(text=large))
+            of_log = "select messages.text from messages join logs on logs.n = messages.n where logs.id = ?"
+            enough = await store.query(of_log, (log.id,))
+            await append(store, log.unit(text=large), other.unit(text=too_large))
+
+            assert len(enough.rows) == 2
+            for id_ in (log.id, other.id):
+                with pytest.raises(QueryRefused, match="query_bytes_max"):
+                    await store.query(of_log, (id_,))
+            assert (await store.query("select count(*) from messages")).rows == [(4,)]
+            assert len((await store.entries(other.id))[0].payloads[0][3] or "") == len(too_large)
 
 
 def _turn_with_a_call(log: LogUnits) -> Unit:

@@ -2,7 +2,7 @@
 
 Bind it in a test module of yours; every test of the class then runs against your adapter:
 
-    for part in ("store", "query", "sharing"):
+    for part in ("store", "reading", "codec", "query", "sharing"):
         pytest.register_assert_rewrite(f"agentos.testing.{part}_contract")
     from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory
 
@@ -12,7 +12,8 @@ Bind it in a test module of yours; every test of the class then runs against you
             return lambda: MyStore(tmp_path / "store", settings=CONTRACT_SETTINGS)
 
 Each call of the factory gives one more handle, not opened yet, on the same data: what another process would hold. The
-data are new for each test. The tests are async and run under anyio's pytest plugin, which comes with anyio.
+data are new for each test. The tests are async and run under anyio's pytest plugin, which comes with anyio; values are
+made up by Hypothesis.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ import pytest
 from agentos import codec
 from agentos.errors import StoreUnavailable
 from agentos.persistence.base import Store, Verdict
+from agentos.testing.codec_contract import CodecContract
 from agentos.testing.log_units import SALT, LogUnits, append, opened, post_of, wakeup_of
 from agentos.testing.query_contract import CONTRACT_SETTINGS, QueryContract
+from agentos.testing.reading_contract import ReadingContract
 from agentos.testing.sharing_contract import SharingContract
 
 StoreFactory = Callable[[], Store]
@@ -35,7 +38,7 @@ __all__ = ["CONTRACT_SETTINGS", "StoreContract", "StoreFactory"]
 STORED, FENCED, CONFLICT = Verdict.STORED, Verdict.FENCED, Verdict.CONFLICT
 
 
-class StoreContract(QueryContract, SharingContract):
+class StoreContract(ReadingContract, CodecContract, QueryContract, SharingContract):
     """What every store promises. The fixture `store_factory` is the adapter's part."""
 
     async def test_a_unit_on_the_head_is_stored_and_moves_it(self, store_factory: StoreFactory) -> None:

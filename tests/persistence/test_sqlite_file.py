@@ -78,7 +78,7 @@ async def test_a_newer_store_is_refused_with_both_versions(path: Path) -> None:
     db.execute("pragma user_version = 7")
     db.close()
 
-    with pytest.raises(StoreTooNew, match="schema version 7, this program knows up to 2"):
+    with pytest.raises(StoreTooNew, match="schema version 7, this program knows up to 3"):
         await store.open("program")
     with pytest.raises(StoreTooNew):
         await SQLiteStore(str(path)).query("select 1")

@@ -2,113 +2,81 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.testing.log_units import LogUnits, append
-
-CHILD_S = 30.0
-PRELUDE = """
-import asyncio, itertools, json, random, sys, time
-from agentos.persistence.base import InboxRow, Verdict
-from agentos.persistence.sqlite import SQLiteStore
-from agentos.testing.log_units import SALT, LogUnits, append, opened
-
-path = sys.argv[1]
-
-def say(**words):
-    print(json.dumps(words), flush=True)
-"""
-
-Start = Callable[..., "subprocess.Popen[str]"]
+from tests.persistence.children import CHILD_S, Start, end, read, starter
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts processes that run a script on store.db in tmp_path; none outlives the test."""
-    children: list[subprocess.Popen[str]] = []
-
-    def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", PRELUDE + script, str(tmp_path / "store.db"), *arguments]
-        pipe = subprocess.PIPE
-        children.append(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment))
-        return children[-1]
-
-    yield start
-    for child in children:
-        child.kill()
-        child.communicate()
+    with starter(tmp_path / "store.db") as start:
+        yield start
 
 
+ROUNDS, TASKS = 40, 8
 WRITERS = """
-name, seconds, tasks = sys.argv[2], float(sys.argv[3]), 8
+name, rounds, tasks = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 
 async def main():
     async with opened(lambda: SQLiteStore(path)) as (store, writer):
-        logs = [LogUnits(f"{name}-{i}", writer) for i in range(tasks)]
         shared = LogUnits("shared", writer)
-        said = 0
         if name == "a":
             assert await append(store, shared.unit()) == [Verdict.STORED]
-        end = time.monotonic() + seconds
 
-        async def post():
-            for i in itertools.count():
-                if time.monotonic() > end:
-                    return i
-                assert await store.post(InboxRow(log=shared.id, key=f"{name}-{i}", kind="input", salt=SALT, body="x"))
+        async def work(i):
+            log = LogUnits(f"{name}-{i}", writer)
+            for round in range(rounds):
+                text = "x" * random.choice([10] * 7 + [300_000])
+                assert await append(store, log.unit("a", "b", text=text)) == [Verdict.STORED]
+                assert await store.post(post_of(shared.id, f"{name}-{i}-{round}"))
                 await asyncio.sleep(random.uniform(0, 0.005))
+            return log.id, log.seq
 
-        posting = asyncio.ensure_future(post())
-        while time.monotonic() < end or not posting.done():
-            some = random.sample(logs, random.randint(1, tasks))
-            units = [log.unit("a", "b", text="x" * random.choice([10] * 7 + [40_000])) for log in some]
-            said += len(units)
-            if name == "a":
-                units.append(shared.unit(taken=[row.key for row in await store.inbox(shared.id)]))
-            verdicts = await append(store, *units)
-            assert verdicts == [Verdict.STORED] * len(units), verdicts
-            await asyncio.sleep(0)
-        say(said=said, posted=await posting, heads={log.id: log.seq for log in logs})
+        async def take():
+            taken = 0
+            while taken < 2 * tasks * rounds:
+                if keys := [row.key for row in await store.inbox(shared.id)]:
+                    assert await append(store, shared.unit(*["input.received"] * len(keys), taken=keys)) == [
+                        Verdict.STORED
+                    ]
+                    taken += len(keys)
+                await asyncio.sleep(0.001)
+            return shared.id, shared.seq
+
+        jobs = [work(i) for i in range(tasks)] + ([take()] if name == "a" else [])
+        say(heads=dict(await asyncio.gather(*jobs)))
 
 asyncio.run(main())
 """
 
 
-async def test_two_processes_write_one_file_and_no_row_is_lost_or_doubled(tmp_path: Path, start: Start) -> None:
-    children = [start(WRITERS, name, "3") for name in "ab"]
-    reports = [_end(child) for child in children]
+async def test_two_processes_of_eight_tasks_write_one_file_and_no_row_is_lost_or_doubled(
+    tmp_path: Path, start: Start
+) -> None:
+    """C26: each of the sixteen tasks has a log of its own and commands one that the first process owns."""
+    children = [start(WRITERS, name, str(ROUNDS), str(TASKS)) for name in "ab"]
+    heads = {log: seq for child in children for log, seq in end(child)["heads"].items()}
     store = SQLiteStore(str(tmp_path / "store.db"))
-    heads: dict[str, int] = {}
-    for report in reports:
-        heads |= report["heads"]
     for log, head in heads.items():
-        entries = await store.entries(log)
-        row = await store.log(log)
+        entries, row = await store.entries(log), await store.log(log)
         assert [entry.seq for entry in entries] == list(range(1, head + 1))
         assert row is not None
         assert (row.seq, row.digest) == (head, entries[-1].digest)
     said = await store.query("select count(*) from messages")
-    posted = await store.query("select count(*), count(distinct log || key) from inbox")
-    late = await store.query("select max(seq) from inbox where body is not null and seq is not null")
+    posted = await store.query("select count(*), count(distinct log || key), count(seq), count(body) from inbox")
     await store.close()
 
-    total = sum(report["posted"] for report in reports)
-    assert said.rows == [(sum(report["said"] for report in reports),)]
-    assert posted.rows == [(total, total)]
-    assert late.rows == [(None,)]
-    assert all(report["said"] > 100 and report["posted"] > 20 for report in reports), reports
+    total = 2 * TASKS * ROUNDS
+    assert said.rows == [(total,)]
+    assert posted.rows == [(total, total, total, 0)]
+    assert sorted(heads.values()) == [2 * ROUNDS] * 2 * TASKS + [1 + total]
 
 
 OWNER = """
@@ -124,7 +92,7 @@ asyncio.run(main())
 
 async def test_a_killed_writer_is_dead_at_once_and_a_living_one_is_not(tmp_path: Path, start: Start) -> None:
     child = start(OWNER)
-    dead = _read(child)["writer"]
+    dead = read(child)["writer"]
     store = SQLiteStore(str(tmp_path / "store.db"))
     await store.open("program")
     log = LogUnits("a", dead)
@@ -143,7 +111,7 @@ async def test_a_killed_writer_is_dead_at_once_and_a_living_one_is_not(tmp_path:
 
 async def test_what_a_killed_writer_left_is_cleared_by_the_next_one(tmp_path: Path, start: Start) -> None:
     child = start(OWNER)
-    dead = _read(child)["writer"]
+    dead = read(child)["writer"]
     child.kill()
     child.wait(CHILD_S)
     before = (tmp_path / f"store.db-writer-{dead}").exists()
@@ -202,7 +170,6 @@ async def queries(store, log):
     sys.exit(7)
 
 async def writes_to_a_locked_file(store, log):
-    import sqlite3
     db = sqlite3.connect(path, isolation_level=None)
     db.execute("begin immediate")
     store.append([log.unit()])
@@ -220,29 +187,22 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize(
     ("how", "code"), [("raises", 1), ("exits", 7), ("waits", 130), ("queries", 7), ("writes_to_a_locked_file", 7)]
 )
-def test_a_process_ends_though_its_store_was_not_closed(start: Start, how: str, code: int) -> None:
+async def test_a_process_ends_though_its_store_was_not_closed_and_what_it_wrote_is_there(
+    tmp_path: Path, start: Start, how: str, code: int
+) -> None:
+    """C47: SQLite's threads are daemons, the one of aiosqlite too."""
     child = start(UNCLOSED, how)
-    _read(child)
+    read(child)
     if how == "waits":
         child.send_signal(signal.SIGINT)
-    started = time.monotonic()
     _, errors = child.communicate(timeout=CHILD_S)
 
-    assert time.monotonic() - started < 2
     assert child.returncode == code
+    assert errors.count("Traceback") == (how == "raises"), errors
     assert [line for line in errors.splitlines() if "Thread" in line or "Exception ignored" in line] == []
-
-
-def _read(child: subprocess.Popen[str]) -> dict[str, Any]:
-    assert child.stdout is not None
-    line = child.stdout.readline()
-    assert line, child.communicate()[1]
-    words: dict[str, Any] = json.loads(line)
-    return words
-
-
-def _end(child: subprocess.Popen[str]) -> dict[str, Any]:
-    output, errors = child.communicate(timeout=CHILD_S)
-    assert child.returncode == 0, errors
-    words: dict[str, Any] = json.loads(output)
-    return words
+    store = SQLiteStore(str(tmp_path / "store.db"))
+    await store.open("program")
+    row = await store.claim(LogUnits("a", 1).id)
+    await store.close()
+    assert row is not None
+    assert row.seq == 2

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from agentos.errors import StoreBusy, StoreDamaged, StoreUnavailable
-from agentos.persistence.base import InboxRow, Verdict
+from agentos.errors import StoreBusy, StoreDamaged
+from agentos.persistence.base import Durability, InboxRow, Verdict
 from agentos.persistence.sqlite import SQLiteStore
-from agentos.persistence.sqlite.file import Durability
+from agentos.settings import Settings
 from agentos.testing.log_units import SALT, LogUnits, append
 
 STORED = [Verdict.STORED]
@@ -28,7 +26,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 async def store(path: str) -> AsyncIterator[SQLiteStore]:
-    store = SQLiteStore(path, busy_timeout_ms=300)
+    store = SQLiteStore(path, settings=Settings(busy_timeout_ms=300))
     await store.open("program")
     yield store
     await store.close()
@@ -56,6 +54,17 @@ async def test_a_batch_to_be_synced_is_written_elsewhere(path: str) -> None:
     await store.close()
 
 
+async def test_how_much_is_written_in_place_is_a_setting(path: str) -> None:
+    store = SQLiteStore(path, settings=Settings(inline_bytes_max=5_000))
+    log = LogUnits("a", await store.open("program"))
+    answers = [store.append([log.unit(text="x" * length)]) for length in (1_000, 6_000)]
+
+    assert answers[0] == STORED
+    assert isinstance(answers[1], asyncio.Future)
+    assert await answers[1] == STORED
+    await store.close()
+
+
 async def test_writes_keep_their_order_while_the_thread_has_one(store: SQLiteStore, log: LogUnits) -> None:
     large, small = store.append([log.unit(text=LONG)]), store.append([log.unit()])
     posted = store.post(InboxRow(log=log.id, key="k", kind="input", salt=SALT, body="{}"))
@@ -77,6 +86,25 @@ async def test_an_append_goes_on_when_nobody_waits_for_it_any_more(store: SQLite
     assert [entry.seq for entry in await store.entries(log.id)] == [1, 2]
 
 
+async def test_a_read_that_nobody_waits_for_any_more_leaves_the_connection_as_it_was(
+    store: SQLiteStore, log: LogUnits
+) -> None:
+    """F22"""
+    await append(store, *(log.unit(text=f"{i}") for i in range(500)))
+    for turns in range(20):
+        reading = asyncio.ensure_future(store.entries(log.id))
+        asking = asyncio.ensure_future(store.query("select text from messages"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        reading.cancel()
+        asking.cancel()
+        await asyncio.gather(reading, asking, return_exceptions=True)
+
+    assert [entry.seq for entry in await store.entries(log.id)] == list(range(1, 501))
+    assert len((await store.query("select text from messages")).rows) == 500
+    assert await append(store, log.unit()) == STORED
+
+
 async def test_a_file_that_is_locked_for_a_moment_is_waited_for(store: SQLiteStore, log: LogUnits, path: str) -> None:
     await append(store, log.unit())
     with _locked(path):
@@ -94,37 +122,13 @@ async def test_a_file_that_stays_locked_is_busy_within_the_limit_and_works_later
     await append(store, log.unit())
     unit = log.unit(text="kept by the caller")
     with _locked(path):
-        started = time.monotonic()
         with pytest.raises(StoreBusy, match=r"300 ms \(busy_timeout_ms\)"):
             await append(store, unit)
         with pytest.raises(StoreBusy):
             await store.post(InboxRow(log=log.id, key="k", kind="input", salt=SALT, body="{}"))
-        elapsed_s = time.monotonic() - started
 
-    assert 0.6 <= elapsed_s < 2
     assert await append(store, unit) == STORED
     assert await store.inbox() == []
-
-
-@pytest.mark.parametrize("text", ["small", LONG])
-async def test_a_full_disk_stores_nothing_of_the_batch(store: SQLiteStore, log: LogUnits, text: str) -> None:
-    assert store._writer is not None
-    db = store._writer.db
-    await append(store, log.unit(text="first"))
-    (pages,) = db.execute("pragma page_count").fetchone()
-    other = LogUnits("b", log.owner)
-    batch = [log.unit(text=text), other.unit(text="y" * 20_000)]
-    db.execute(f"pragma max_page_count = {pages + 1}")
-    with pytest.raises(StoreUnavailable, match=r"disk is full \(SQLITE_FULL\)") as refused:
-        await append(store, *batch)
-    row, no_row = await store.log(log.id), await store.log(other.id)
-    db.execute("pragma max_page_count = 1000000")
-
-    assert store.url in str(refused.value)
-    assert "yyy" not in str(refused.value)
-    assert row is not None
-    assert (row.seq, no_row) == (1, None)
-    assert await append(store, *batch) == [Verdict.STORED, Verdict.STORED]
 
 
 async def test_a_row_that_cannot_be_stored_takes_its_batch_along(store: SQLiteStore, log: LogUnits) -> None:
@@ -149,22 +153,6 @@ async def test_entries_past_the_head_are_damage(store: SQLiteStore, log: LogUnit
         await append(store, LogUnits("a", log.owner).unit(create=None))
 
 
-async def test_the_write_ahead_log_does_not_grow_without_bound(path: str) -> None:
-    store = SQLiteStore(path)
-    log = LogUnits("a", await store.open("program"))
-    largest = 0
-    for _ in range(150):
-        for _ in range(40):
-            assert await append(store, log.unit("a", "b", text="x" * 1_000)) == STORED
-        largest = max(largest, _size(path + "-wal"))
-    (count,) = (await store.query("select count(*) from entries")).rows
-    await store.close()
-
-    assert count == (12_000,)
-    assert largest < 64 * 1024 * 1024  # without checkpoints: about 250 MB
-    assert _size(path + "-wal") == 0
-
-
 async def test_a_large_batch_of_many_logs_is_judged_unit_by_unit(store: SQLiteStore) -> None:
     logs = [LogUnits(str(i), 1) for i in range(300)]
     await append(store, *(log.unit() for log in logs))
@@ -177,10 +165,6 @@ async def test_a_large_batch_of_many_logs_is_judged_unit_by_unit(store: SQLiteSt
     assert verdicts.count(Verdict.STORED) == 298
     assert sorted(heads.values()) == [1, 1] + [3] * 298
     assert (await store.query("select count(*), count(distinct n) from messages")).rows == [(298, 298)]
-
-
-def _size(path: str) -> int:
-    return os.stat(path).st_size if os.path.exists(path) else 0
 
 
 class _locked:  # noqa: N801 - used like a function

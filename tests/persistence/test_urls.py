@@ -11,9 +11,10 @@ import pytest
 
 from agentos.errors import ConfigurationError
 from agentos.persistence import open_store
+from agentos.persistence.base import Durability
+from agentos.persistence.file import FileStore
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
-from agentos.persistence.sqlite.file import Durability
 
 
 def test_memory_names_a_store_in_memory() -> None:
@@ -42,6 +43,31 @@ async def test_four_slashes_name_a_file_from_the_root(tmp_path: Path) -> None:
     assert (tmp_path / "what?.db").is_file()
 
 
+@pytest.mark.parametrize("name", ["store", "a folder/store", "100%"])
+async def test_file_names_a_folder_below_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = open_store(f"file:{name}")
+    monkeypatch.chdir("/")
+    await store.open("program")
+    await store.close()
+
+    assert (tmp_path / name / "store.json").is_file()
+    assert store.url == f"file:{name}"
+
+
+@pytest.mark.parametrize("slashes", ["/", "///"])
+async def test_file_and_one_slash_or_three_name_a_folder_from_the_root(tmp_path: Path, slashes: str) -> None:
+    store = open_store(f"file:{slashes}{str(tmp_path)[1:]}/what%3F?durability=normal")
+    await store.open("program")
+    await store.close()
+
+    assert (tmp_path / "what?" / "store.json").is_file()
+    assert isinstance(store, FileStore)
+    assert store.durability is Durability.NORMAL
+
+
 @pytest.mark.parametrize("durability", Durability)
 def test_the_durability_stands_in_the_url(durability: Durability) -> None:
     store = open_store(f"sqlite:///store.db?durability={durability.value}")
@@ -60,6 +86,10 @@ def test_the_durability_stands_in_the_url(durability: Durability) -> None:
         ("sqlite://store.db", "three slashes"),
         ("sqlite:///", "the file is missing"),
         ("sqlite:///store.db?durability=high", "no durability 'high'; there are full, normal, relaxed"),
+        ("file:", "the folder is missing"),
+        ("file:///", "the folder is missing"),
+        ("file://server/store", "a folder of another host (server)"),
+        ("file:store?mode=ro", "no option 'mode'"),
         ("sqlite:///store.db?mode=ro", "no option 'mode'"),
     ],
 )

@@ -7,25 +7,36 @@ import sqlite3
 import threading
 from queue import SimpleQueue
 
+from agentos.errors import StoreError
+from agentos.persistence.base import Point, no_point
+from agentos.persistence.sqlite.guard import PAGE_BYTES, WAL, FileGuard
+from agentos.settings import Settings
+
 _log = logging.getLogger(__name__)
 
-WAL_PAGES_MAX = 2_000
-"""About how many pages the write-ahead log holds before it is copied back."""
 WAL_OVERGROWN = 4
-"""At so many times WAL_PAGES_MAX the writer has to help."""
+"""At so many times wal_copy_bytes the writer has to help; a longer log is cut to that when it is begun anew."""
+
+_WAY_OUT = "a reader of another program keeps its view open: end it, and the log is begun anew by the next writes"
 
 
 class Checkpointer:
     """A thread with a connection of its own; both come to life with the first full log.
 
     Beside a writer that never rests the log is never copied to its last page, and only then does SQLite begin it anew.
-    So the writer is told when the log is overgrown, and copies the rest itself.
+    So a writer whose log is overgrown copies the rest itself. While a reader keeps an old view open nobody can begin
+    the log anew: it grows, and one warning says so.
     """
 
-    def __init__(self, path: str, pages_max: int = WAL_PAGES_MAX) -> None:
+    def __init__(self, path: str, guard: FileGuard, settings: Settings, point: Point = no_point) -> None:
         self.overgrown = False
-        self._path, self._pages_max = path, pages_max
+        self._path, self._guard, self._point = path, guard, point
+        self._copy_bytes, self._warn_bytes = settings.wal_copy_bytes, settings.wal_warn_bytes
+        self._pages_max = max(settings.wal_copy_bytes // PAGE_BYTES, 1)
+        self._help_bytes = WAL_OVERGROWN * settings.wal_copy_bytes
+        self._warned = False
         self._pages = 0
+        self._copying = threading.Lock()
         self._wake: SimpleQueue[bool] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -38,6 +49,37 @@ class Checkpointer:
                 self._thread = threading.Thread(target=self._run, name="agentos checkpoints", daemon=True)
                 self._thread.start()
             self._wake.put(True)
+
+    def help(self, db: sqlite3.Connection) -> None:
+        """Copies all on the writer's connection and begins the log anew, unless readers need it. Waits for a copy that
+        is under way."""
+        self.overgrown = False
+        try:
+            with self._copying:
+                self._point("checkpoint")
+                db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        except sqlite3.Error as error:
+            self._tell(error)
+
+    def saw(self, wal_bytes: int) -> None:
+        """Finds a log that is overgrown, again with each wal_copy_bytes, and warns of one that has grown too large, once
+        until it is small again."""
+        if wal_bytes <= WAL_OVERGROWN * self._copy_bytes:
+            self._help_bytes = WAL_OVERGROWN * self._copy_bytes
+        elif wal_bytes > self._help_bytes:
+            self._help_bytes = wal_bytes + self._copy_bytes
+            self.overgrown = True
+        if wal_bytes < self._warn_bytes:
+            self._warned = False
+        elif not self._warned:
+            self._warned = True
+            _log.warning(
+                "the write-ahead log %s has %d bytes (wal_warn_bytes is %d): %s",
+                self._path + WAL,
+                wal_bytes,
+                self._warn_bytes,
+                _WAY_OUT,
+            )
 
     def stop(self) -> None:
         if self._thread is not None:
@@ -52,10 +94,11 @@ class Checkpointer:
         db: sqlite3.Connection | None = None
         while self._wake.get():
             try:
+                self._guard.check()  # a log must not be copied into a file that is not its own
                 db = db or self._connect()
                 self._copy(db)
-            except sqlite3.Error as error:
-                _log.warning("the write-ahead log of %s was not copied back: %s", self._path, error)
+            except (sqlite3.Error, StoreError) as error:
+                self._tell(error)
         if db is not None:
             db.close()
 
@@ -63,5 +106,10 @@ class Checkpointer:
         return sqlite3.connect(self._path, timeout=0, isolation_level=None)
 
     def _copy(self, db: sqlite3.Connection) -> None:
-        _, pages, _ = db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        self.overgrown = pages > WAL_OVERGROWN * self._pages_max
+        with self._copying:
+            self._point("checkpoint")
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+    def _tell(self, error: Exception) -> None:
+        """The log stays as it is, and nothing of it is lost."""
+        _log.warning("the write-ahead log of %s was not copied back: %s", self._path, error)

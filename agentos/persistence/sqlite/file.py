@@ -7,43 +7,39 @@ for this process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import random
+import resource
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from enum import Enum
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
 from agentos.errors import StoreBusy, StoreDamaged, StoreError, StoreTooNew, StoreTooOld, StoreUnavailable
+from agentos.persistence.base import Durability
+from agentos.persistence.sqlite.checkpoints import WAL_OVERGROWN
+from agentos.persistence.sqlite.guard import wal_bytes
+from agentos.persistence.writer_lock import has_living_writer
+from agentos.settings import Settings
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x61676F73
 """What SQLite's header names the file as: "agos"."""
 SCHEMA_VERSION = 3
-BUSY_TIMEOUT_MS = 5_000
-"""How long a locked file is waited for."""
 STATEMENTS_MAX = 256
 CACHE_KIB = 16 * 1024
 
 _RETRY_S = 0.005
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT})
-
-
-class Durability(Enum):
-    """What an acknowledged unit survives.
-
-    full: a power cut. normal: a crash of this program; a power cut may take the last units, never a part of one.
-    relaxed: a crash of this program; a power cut may damage the file.
-    """
-
-    FULL = "full"
-    NORMAL = "normal"
-    RELAXED = "relaxed"
+_CLOSED_TO_US = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
+_NEAR_BYTES = 64 * 1024
+"""A file so near to a limit of sizes has reached it: SQLite writes in pieces."""
+_KEPT = "what was acknowledged is kept"
 
 
 _SYNCHRONOUS = {
@@ -53,33 +49,57 @@ _SYNCHRONOUS = {
 }
 
 
-def open_for_writing(url: str, path: str, durability: Durability, busy_timeout_ms: int) -> sqlite3.Connection:
+def open_for_writing(url: str, path: str, durability: Durability, settings: Settings) -> sqlite3.Connection:
     """The connection of the writer, on a file that has the schema. Raises StoreError."""
     _make_file(url, path)
+    try:
+        return _connect_writing(url, path, durability, settings)
+    except sqlite3.Error as error:
+        raise store_error(url, error, settings.busy_timeout_ms, path) from error
+
+
+def _connect_writing(url: str, path: str, durability: Durability, settings: Settings) -> sqlite3.Connection:
     db = sqlite3.connect(
         path, timeout=0, isolation_level=None, check_same_thread=False, cached_statements=STATEMENTS_MAX
     )
     try:
-        version = patiently(lambda: _prepare(db, url, durability), busy_timeout_ms)
+        version = patiently(lambda: _prepare(db, url, durability, settings), settings.busy_timeout_ms)
         if version < SCHEMA_VERSION:
-            _upgrade(url, path, busy_timeout_ms)
-    except sqlite3.Error as error:
-        db.close()
-        raise store_error(url, error, busy_timeout_ms) from error
+            _upgrade(url, path, settings.busy_timeout_ms)
+            check_identity(db, url)  # any read will do: the upgrade may have been the last to let go of the log
     except BaseException:
         db.close()
         raise
     return db
 
 
-def open_for_reading(url: str, path: str) -> sqlite3.Connection:
-    """A connection that cannot write. Raises StoreError or sqlite3.Error."""
+def open_for_reading(url: str, path: str, busy_timeout_ms: int) -> tuple[sqlite3.Connection, bool]:
+    """A connection that cannot write, and whether it takes locks as it should.
+
+    SQLite makes two small files to read a write-ahead log. Where the folder lets it make none, a store that no writer
+    has open and whose log is empty is read without locks. Raises StoreError or sqlite3.Error.
+    """
+    if os.path.isdir(path):
+        raise StoreUnavailable(url, "the path is a directory; name a file")
     if not os.path.exists(path):
         raise StoreUnavailable(url, "there is no such file")
+    try:
+        return _connect_reading(url, path, "mode=ro", busy_timeout_ms), True
+    except sqlite3.OperationalError as error:
+        if _code(error) not in _CLOSED_TO_US:
+            raise
+        if not os.access(path, os.R_OK, effective_ids=True):
+            raise StoreUnavailable(url, f"cannot read {path}: {_denial(path)}") from error
+        if wal_bytes(path) or has_living_writer(path):
+            raise StoreUnavailable(url, _why_not_readable(path)) from error
+    return _connect_reading(url, path, "immutable=1", busy_timeout_ms), False
+
+
+def _connect_reading(url: str, path: str, option: str, busy_timeout_ms: int) -> sqlite3.Connection:
     db = sqlite3.connect(
-        Path(path).as_uri() + "?mode=ro",
+        f"{Path(path).as_uri()}?{option}",
         uri=True,
-        timeout=BUSY_TIMEOUT_MS / 1000,
+        timeout=busy_timeout_ms / 1000,
         isolation_level=None,
         check_same_thread=False,
     )
@@ -135,15 +155,41 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in _BUSY_CODES
 
 
-def store_error(url: str, error: sqlite3.Error, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> StoreError:
+def store_error(
+    url: str, error: sqlite3.Error, busy_timeout_ms: int | None = None, path: str | None = None
+) -> StoreError:
     """Our word for an error of SQLite; it names the file and never a row."""
     code = _code(error)
     if code in _BUSY_CODES:
-        return StoreBusy(url, f"another process held its lock for more than {busy_timeout_ms} ms (busy_timeout_ms)")
+        limit = "a moment" if busy_timeout_ms is None else f"{busy_timeout_ms} ms (busy_timeout_ms)"
+        return StoreBusy(url, f"another process held its lock for more than {limit}")
     if code in _DAMAGE_CODES:
         return StoreDamaged(url, str(error))
+    if code in _CLOSED_TO_US and path is not None and (reason := _why_not_writable(path)):
+        return StoreUnavailable(url, reason)
     name = getattr(error, "sqlite_errorname", None)
-    return StoreUnavailable(url, f"{error} ({name})" if name else str(error))
+    reason = f"{error} ({name})" if name else str(error)
+    return StoreUnavailable(url, reason + _way_out(code, path))
+
+
+def _way_out(code: int, path: str | None) -> str:
+    """What lets it go on, where a bound of the machine was reached."""
+    if code not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) or path is None:
+        return ""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    largest = max(_file_bytes(path), wal_bytes(path))
+    if limit != resource.RLIM_INFINITY and largest + _NEAR_BYTES > limit:
+        return f": a file beside {path} has reached the limit of {limit} bytes (ulimit -f); {_KEPT}, raise it to go on"
+    if code == sqlite3.SQLITE_FULL:
+        return f": free space where {path} stands, and it goes on; {_KEPT}"
+    return ""
+
+
+def _file_bytes(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _code(error: sqlite3.Error) -> int:
@@ -165,14 +211,37 @@ def _make_file(url: str, path: str) -> None:
         raise StoreUnavailable(url, f"cannot make {path}: {error.strerror}") from error
 
 
+def _why_not_writable(path: str) -> str:
+    """Empty when nothing forbids it."""
+    if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        return f"cannot write to {path}: {_denial(path)}; a store may be read all the same"
+    folder = os.path.dirname(path)
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        return f"cannot make files in {folder}, where SQLite keeps its log: {_denial(folder)}"
+    return ""
+
+
+def _denial(path: str) -> str:
+    """What the system says of a place that may not be written to."""
+    is_read_only = os.statvfs(path).f_flag & os.ST_RDONLY
+    return os.strerror(errno.EROFS if is_read_only else errno.EACCES)
+
+
+def _why_not_readable(path: str) -> str:
+    return (
+        f"{path} has a write-ahead log in use, and SQLite cannot make its index in {os.path.dirname(path)}:"
+        f" {_denial(path)}; copy the file and its -wal to a folder of yours and read them there"
+    )
+
+
 def _upgrade(url: str, path: str, busy_timeout_ms: int) -> None:
     """Alembic takes longer to import than all the rest, and is imported for an older store alone."""
-    from agentos.persistence.upgrading import upgrade
+    from agentos.persistence.upgrading import upgrade_sqlite
 
-    upgrade(url, path, SCHEMA_VERSION, busy_timeout_ms)
+    upgrade_sqlite(url, path, SCHEMA_VERSION, busy_timeout_ms)
 
 
-def _prepare(db: sqlite3.Connection, url: str, durability: Durability) -> int:
+def _prepare(db: sqlite3.Connection, url: str, durability: Durability, settings: Settings) -> int:
     """Gives the schema version of the file; a new one gets the schema of this program."""
     version = check_identity(db, url)
     (mode,) = db.execute("PRAGMA journal_mode=WAL").fetchone()
@@ -180,8 +249,9 @@ def _prepare(db: sqlite3.Connection, url: str, durability: Durability) -> int:
         raise StoreUnavailable(url, f"its file system allows no write-ahead log (journal_mode stays {mode})")
     db.execute(_SYNCHRONOUS[durability])
     db.execute("PRAGMA wal_autocheckpoint=0")
+    db.execute(f"PRAGMA journal_size_limit={WAL_OVERGROWN * settings.wal_copy_bytes:d}")
     db.execute("PRAGMA foreign_keys=ON")
-    db.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
+    db.execute(f"PRAGMA cache_size=-{CACHE_KIB:d}")
     if version:
         return version
     _create_schema(db)

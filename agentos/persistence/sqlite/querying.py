@@ -7,19 +7,20 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from agentos.errors import QueryRefused
+from agentos.errors import QueryRefused, StoreError
 from agentos.persistence.base import Rows
-from agentos.persistence.sqlite.file import store_error
 from agentos.persistence.sqlite.reader import Reader
+from agentos.settings import Settings
 
 if TYPE_CHECKING:
     import aiosqlite
 
-QUERY_BYTES_MAX = 64 * 1024 * 1024
-"""How much text and bytes a query may bring back, and how long one value may be."""
 LIKE_PATTERN_MAX = 1_000
 EXPRESSION_DEPTH_MAX = 200
 CHUNK_ROWS = 500
+
+_LENGTH_MAX = 1_000_000_000
+"""SQLite's own bound of one value."""
 
 _ALLOWED = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE})
 _REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer"})
@@ -52,9 +53,13 @@ class Querier:
         rows_max: int,
         limit_s: float,
         before: Callable[[sqlite3.Connection], Awaitable[None]] | None = None,
+        *,
+        bytes_max: int = Settings().query_bytes_max,
+        explain: Callable[[sqlite3.Error], StoreError] | None = None,
     ) -> None:
-        self.reader = Reader(url, lambda: bound(connect()))
-        self._url, self._rows_max, self._limit_s, self._before = url, rows_max, limit_s, before
+        self.reader = Reader(url, lambda: bound(connect(), bytes_max), explain)
+        self._rows_max, self._limit_s, self._before = rows_max, limit_s, before
+        self._bytes_max = bytes_max
         self._one = asyncio.Lock()
 
     async def run(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
@@ -82,9 +87,11 @@ class Querier:
         if self._before is None or raw is None:
             return
         raw.set_authorizer(None)
+        length = raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LENGTH_MAX)
         try:
             await self._before(raw)
         finally:
+            raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, length)
             raw.set_authorizer(allow_reads)
 
     async def _rows(self, db: aiosqlite.Connection, sql: str, parameters: Sequence[object], limit: _TimeLimit) -> Rows:
@@ -109,8 +116,8 @@ class Querier:
     def _check_bounds(self, count: int, size: int, limit: _TimeLimit) -> None:
         if count > self._rows_max:
             raise QueryRefused(f"the query gives more than {self._rows_max} rows (query_rows_max); add a LIMIT")
-        if size > QUERY_BYTES_MAX:
-            raise QueryRefused(f"the query gives more than {QUERY_BYTES_MAX} bytes; name fewer columns or add a LIMIT")
+        if size > self._bytes_max:
+            raise QueryRefused(self._too_large())
         if limit.over:
             raise QueryRefused(self._too_long())
 
@@ -118,17 +125,22 @@ class Querier:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_INTERRUPT and limit.over:
             return QueryRefused(self._too_long())
+        if code == sqlite3.SQLITE_TOOBIG:
+            return QueryRefused(self._too_large())
         if code in _FAULTS:
-            return store_error(self._url, error)
+            return self.reader.explain(error)
         return QueryRefused(f"{_HOW}; SQLite says: {error}")
+
+    def _too_large(self) -> str:
+        return f"the query gives more than {self._bytes_max} bytes (query_bytes_max); name fewer columns or add a LIMIT"
 
     def _too_long(self) -> str:
         return f"the query ran longer than {self._limit_s:g} s (query_s) and was stopped"
 
 
-def bound(db: sqlite3.Connection) -> sqlite3.Connection:
+def bound(db: sqlite3.Connection, bytes_max: int) -> sqlite3.Connection:
     """Bounds what a statement on the connection may do and hold."""
-    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, QUERY_BYTES_MAX)
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, bytes_max)
     db.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, LIKE_PATTERN_MAX)
     db.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
     db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)

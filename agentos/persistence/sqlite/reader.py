@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from agentos.errors import StoreUnavailable
+from agentos.errors import StoreError, StoreUnavailable
 from agentos.persistence.sqlite.file import store_error
 
 if TYPE_CHECKING:
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 
 class Reader:
-    """One connection and its thread; `connect` makes the connection, in that thread."""
+    """One connection and its thread; `connect` makes the connection, in that thread.
 
-    def __init__(self, url: str, connect: Callable[[], sqlite3.Connection]) -> None:
+    `explain` has our word for an error of SQLite.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        connect: Callable[[], sqlite3.Connection],
+        explain: Callable[[sqlite3.Error], StoreError] | None = None,
+    ) -> None:
         self.url = url
         self._connect = connect
+        self.explain = explain or (lambda error: store_error(url, error))
         self.raw: sqlite3.Connection | None = None
         self._opened: aiosqlite.Connection | None = None
         self._opening = asyncio.Lock()
@@ -31,7 +40,7 @@ class Reader:
         try:
             return cast(list[tuple[Any, ...]], await db.execute_fetchall(sql, parameters))
         except sqlite3.Error as error:
-            raise store_error(self.url, error) from error
+            raise self.explain(error) from error
         except ValueError:
             self.check_open(db)
             raise
@@ -63,7 +72,7 @@ class Reader:
         except BaseException as error:
             await self._give_up(db)
             if isinstance(error, sqlite3.Error):
-                raise store_error(self.url, error) from error
+                raise self.explain(error) from error
             raise
 
     async def _give_up(self, db: aiosqlite.Connection) -> None:

@@ -1,7 +1,8 @@
 """The SQLite adapter: one file, one writing connection, and reading connections beside it.
 
 A small batch is written in place on the loop: a hop to a thread costs more than the write. What may take longer (a
-large batch, a synced one, a locked file) goes to the store's own thread. Both ways run the code of `writing`.
+large batch, a synced one, a locked file, a write-ahead log to be begun anew) goes to the store's own thread, and so does
+all that comes while the thread has jobs. Both ways run the code of `writing`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from agentos.errors import StoreUnavailable
-from agentos.persistence.base import InboxRow, LogRow, Rows, Unit, Verdict, WriterRow
+from agentos.errors import StoreBusy, StoreError, StoreUnavailable
+from agentos.persistence.base import Durability, InboxRow, LogRow, Point, Rows, Unit, Verdict, WriterRow, no_point
 from agentos.persistence.reading import SqlReads
 from agentos.persistence.sqlite.file import (
-    BUSY_TIMEOUT_MS,
-    Durability,
     is_busy,
     open_for_reading,
     open_for_writing,
@@ -26,9 +25,10 @@ from agentos.persistence.sqlite.file import (
     patiently,
     store_error,
 )
+from agentos.persistence.sqlite.guard import FileGuard, FrozenGuard, Guard
 from agentos.persistence.sqlite.querying import Querier
 from agentos.persistence.sqlite.reader import Reader
-from agentos.persistence.sqlite.writer import Writer
+from agentos.persistence.sqlite.writer import Files, Writer
 from agentos.persistence.worker import Worker
 from agentos.persistence.writer_lock import is_dead
 from agentos.settings import Settings
@@ -36,8 +36,6 @@ from agentos.settings import Settings
 T = TypeVar("T")
 
 IN_MEMORY = ":memory:"
-INLINE_BYTES_MAX = 256 * 1024
-"""Batches up to about this size are written in place."""
 
 _WRITERS = "SELECT n, incarnation, host, pid, started_at, beat_at, ended_at FROM writers ORDER BY n"
 _ENTRY_BYTES, _UNIT_BYTES = 160, 900
@@ -47,7 +45,9 @@ _ENTRY_BYTES, _UNIT_BYTES = 160, 900
 class SQLiteStore(SqlReads):
     """A store in one SQLite file; `path` may be IN_MEMORY, and then all is gone with `close`.
 
-    Reads of a file need no `open`: that registers a writer. url is `sqlite:///` and the path as it was given.
+    Reads of a file need no `open`: that registers a writer. url is `sqlite:///` and the path as it was given. The
+    limits are those of `Settings`: busy_timeout_ms, inline_bytes_max, writer_queue_max, wal_copy_bytes,
+    wal_warn_bytes, query_rows_max, query_bytes_max and query_s. Points are "begin", "exec", "commit", "checkpoint".
     """
 
     def __init__(
@@ -56,41 +56,43 @@ class SQLiteStore(SqlReads):
         *,
         durability: Durability = Durability.NORMAL,
         settings: Settings | None = None,
-        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
-        inline_bytes_max: int = INLINE_BYTES_MAX,
+        point: Point = no_point,
     ) -> None:
         self.url = f"sqlite:///{path}"
         self.durability = durability
         self._path = None if path == IN_MEMORY else os.path.realpath(path)
         self._settings = settings or Settings()
-        self._busy_timeout_ms, self._inline_bytes_max = busy_timeout_ms, inline_bytes_max
+        self._busy_timeout_ms = self._settings.busy_timeout_ms
+        self._point = point
         self._closed = False
+        self._guard: Guard | None = None
         self._writer: Writer | None = None
         self._reader: Reader | None = None
         self._querier: Querier | None = None
 
     async def open(self, incarnation: str) -> int:
         await self.close()
-        worker = Worker(f"agentos store {self._path or IN_MEMORY}")
+        worker = Worker(f"agentos store {self._path or IN_MEMORY}", self._settings.writer_queue_max)
         opened: list[Writer] = []
         try:
             await worker.submit(lambda: opened.append(self._open(incarnation, worker)))
         except BaseException as error:  # a cancelled opening may have come to its end all the same
             worker.stop(lambda: self._end(opened))
             if isinstance(error, sqlite3.Error):
-                raise store_error(self.url, error, self._busy_timeout_ms) from error
+                raise self._explain(error) from error
             raise
         (self._writer,) = opened
+        self._guard = self._writer.files.guard if self._writer.files is not None else None
         self._closed = False
         return self._writer.number
 
     def _open(self, incarnation: str, worker: Worker) -> Writer:
         if self._path is None:
-            db = open_in_memory()
-        else:
-            db = open_for_writing(self.url, self._path, self.durability, self._busy_timeout_ms)
+            return Writer(open_in_memory(), None, incarnation, worker, self._point)
+        db = open_for_writing(self.url, self._path, self.durability, self._settings)
         try:
-            return patiently(lambda: Writer(db, self._path, incarnation, worker), self._busy_timeout_ms)
+            files = Files(self.url, self._path, self._settings, self._point)
+            return patiently(lambda: Writer(db, files, incarnation, worker, self._point), self._busy_timeout_ms)
         except OSError as error:
             db.close()
             raise StoreUnavailable(self.url, f"cannot lock {error.filename}: {error.strerror}") from error
@@ -127,10 +129,11 @@ class SQLiteStore(SqlReads):
         readers = [self._reader, self._querier.reader if self._querier else None]
         taken = self._writer, [reader for reader in readers if reader is not None]
         self._closed = self._closed or taken != (None, [])
-        self._writer = self._reader = self._querier = None
+        self._writer = self._reader = self._querier = self._guard = None
         return taken
 
     def append(self, units: Sequence[Unit]) -> list[Verdict] | asyncio.Future[list[Verdict]]:
+        """As the protocol says; StoreBusy also when writer_queue_max jobs wait for the thread: it cannot wait itself."""
         writer = self._opened()
         size = _size_of(units)
         if self._may_write_inline(writer, size):
@@ -138,8 +141,11 @@ class SQLiteStore(SqlReads):
                 return writer.append(units, size)
             except sqlite3.Error as error:
                 if not is_busy(error):
-                    raise store_error(self.url, error) from error
-        return self._write_elsewhere(writer, lambda: writer.append(units, size))
+                    raise self._explain(error) from error
+        if writer.worker.full:
+            limit = self._settings.writer_queue_max
+            raise StoreBusy(self.url, f"{limit} jobs wait for its thread (writer_queue_max); append again later")
+        return writer.worker.submit(self._patient(writer, lambda: writer.append(units, size)))
 
     async def post(self, row: InboxRow) -> bool:
         writer = self._opened()
@@ -177,28 +183,67 @@ class SQLiteStore(SqlReads):
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         if self._querier is None:
-            rows_max, limit_s = self._settings.query_rows_max, self._settings.query_s
-            if self._path is None:
-                self._querier = Querier(self.url, open_in_memory, rows_max, limit_s, self._copy_into)
-            else:
-                self._querier = Querier(self.url, self._connect_reading, rows_max, limit_s)
-        return await self._querier.run(sql, parameters)
+            self._querier = self._make_querier()
+        querier = self._querier
+        answer = await querier.run(sql, parameters)
+        await self._check_read(querier.reader)
+        return answer
+
+    def _make_querier(self) -> Querier:
+        connect, before = (open_in_memory, self._copy_into) if self._path is None else (self._connect_reading, None)
+        limits = self._settings.query_rows_max, self._settings.query_s
+        bytes_max = self._settings.query_bytes_max
+        return Querier(self.url, connect, *limits, before, bytes_max=bytes_max, explain=self._explain)
 
     async def _fetch(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        if self._path is None:
-            return self._opened().db.execute(sql, tuple(parameters)).fetchall()
+        try:
+            self._point("exec")
+            if self._path is None:
+                return self._opened().db.execute(sql, tuple(parameters)).fetchall()
+        except sqlite3.Error as error:
+            raise self._explain(error) from error
         if self._reader is None:
-            self._reader = Reader(self.url, self._connect_reading)
-        return await self._reader.fetch(sql, parameters)
+            self._reader = Reader(self.url, self._connect_reading, self._explain)
+        reader = self._reader
+        rows = await reader.fetch(sql, parameters)
+        await self._check_read(reader)
+        return rows
 
     def _connect_reading(self) -> sqlite3.Connection:
+        """On a reader's thread. All connections are to be on the same file."""
         if self._closed or self._path is None:
             raise StoreUnavailable(self.url, "the store is closed")
-        return open_for_reading(self.url, self._path)
+        db, locks = open_for_reading(self.url, self._path, self._busy_timeout_ms)
+        try:
+            if self._guard is None:
+                self._guard = FileGuard(self.url, self._path) if locks else FrozenGuard(self.url, self._path)
+            self._guard.check()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    async def _check_read(self, reader: Reader) -> None:
+        """Raises StoreError when what was read came out of a file that is no longer the store's."""
+        guard = self._guard
+        if guard is not None:
+            _, is_whole = guard.check()
+            if not is_whole:
+                ((pages,),) = await reader.fetch("PRAGMA page_count")
+                guard.judge_smaller(pages)
 
     async def _copy_into(self, db: sqlite3.Connection) -> None:
         """What a query in memory looks at: beside the writer's connection there is no other to the same data."""
         self._opened().db.backup(db)
+
+    def _explain(self, error: sqlite3.Error) -> StoreError:
+        """What SQLite's error comes from: what was done to the file, or what the error says."""
+        try:
+            if self._guard is not None and not self._guard.check()[1]:
+                self._guard.judge_smaller(None)
+        except StoreError as found:
+            return found
+        return store_error(self.url, error, self._busy_timeout_ms, self._path)
 
     def _opened(self) -> Writer:
         if self._writer is None:
@@ -209,7 +254,7 @@ class SQLiteStore(SqlReads):
         if self._path is None:
             return True
         free = self.durability is not Durability.FULL and not writer.worker.pending and not writer.overgrown
-        return free and size <= self._inline_bytes_max
+        return free and size <= self._settings.inline_bytes_max
 
     async def _write(self, writer: Writer, work: Callable[[], T]) -> T:
         if self._may_write_inline(writer):
@@ -217,19 +262,25 @@ class SQLiteStore(SqlReads):
                 return work()
             except sqlite3.Error as error:
                 if not is_busy(error):
-                    raise store_error(self.url, error) from error
-        return await self._write_elsewhere(writer, work)
+                    raise self._explain(error) from error
+        return await writer.worker.submit_in_turn(self._patient(writer, work), lambda: self._check_is(writer))
 
-    def _write_elsewhere(self, writer: Writer, work: Callable[[], T]) -> asyncio.Future[T]:
+    def _patient(self, writer: Writer, work: Callable[[], T]) -> Callable[[], T]:
+        """The work as the thread does it."""
+
         def patient() -> T:
             try:
                 return patiently(work, self._busy_timeout_ms)
             except sqlite3.Error as error:
-                raise store_error(self.url, error, self._busy_timeout_ms) from error
+                raise self._explain(error) from error
             finally:
                 writer.note_version()
 
-        return writer.worker.submit(patient)
+        return patient
+
+    def _check_is(self, writer: Writer) -> None:
+        if self._writer is not writer:
+            raise StoreUnavailable(self.url, "the store was closed")
 
 
 def _size_of(units: Sequence[Unit]) -> int:
@@ -239,9 +290,9 @@ def _size_of(units: Sequence[Unit]) -> int:
         for entry in unit.entries:
             size += _ENTRY_BYTES + len(entry[6])
         for payload in unit.payloads:
-            size += len(payload[4])
+            size += len(payload[4] or "")
         for message in unit.messages:
-            size += len(message[5])
+            size += len(message[5] or "")
         for definition in unit.definitions:
             size += len(definition[2])
     return size

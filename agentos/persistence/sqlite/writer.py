@@ -9,30 +9,50 @@ import sqlite3
 import time
 from collections.abc import Sequence
 
-from agentos.persistence.base import Unit, Verdict
+from agentos.errors import StoreError
+from agentos.persistence.base import Point, Unit, Verdict, no_point
 from agentos.persistence.sqlite.checkpoints import Checkpointer
 from agentos.persistence.sqlite.file import patiently
+from agentos.persistence.sqlite.guard import PAGE_BYTES, FileGuard
 from agentos.persistence.sqlite.writing import Writing
 from agentos.persistence.worker import Worker
 from agentos.persistence.writer_lock import WriterLock, is_dead
+from agentos.settings import Settings
 
-PAGE_BYTES = 4096
 PAGES_PER_COMMIT = 6
 PAGES_PER_UNIT = 2
 CHECKPOINTER_S = 5.0
 """How long a close waits for a checkpoint that is under way."""
 
 
+class Files:
+    """What belongs to the file of a store, and to none in memory: guard, checkpoints, and the lock of its writer."""
+
+    def __init__(self, url: str, path: str, settings: Settings, point: Point) -> None:
+        """Once SQLite has opened the file. Raises StoreUnavailable, StoreDamaged."""
+        self.path = path
+        self.guard = FileGuard(url, path)
+        self.checkpoints = Checkpointer(path, self.guard, settings, point)
+        self.lock: WriterLock | None = None
+
+    def take_lock(self, number: int) -> None:
+        self.lock = WriterLock(self.path, number)
+
+    def release_lock(self) -> None:
+        if self.lock is not None:
+            self.lock.release()
+
+
 class Writer:
     """The connection is used by one thread at a time: by that of `worker` while it has jobs, else by the loop's."""
 
-    def __init__(self, db: sqlite3.Connection, path: str | None, incarnation: str, worker: Worker) -> None:
-        """Registers itself. Raises sqlite3.Error, OSError."""
-        self.db, self.worker = db, worker
-        self.writing = Writing(db)
-        self._path = path
-        self._lock: WriterLock | None = None
-        self._checkpoints = None if path is None else Checkpointer(path)
+    def __init__(
+        self, db: sqlite3.Connection, files: Files | None, incarnation: str, worker: Worker, point: Point = no_point
+    ) -> None:
+        """Registers itself. Raises sqlite3.Error, OSError, StoreError."""
+        self.db, self.files, self.worker = db, files, worker
+        self.writing = Writing(db, None if files is None else self.check_files, point)
+        self._point = point
         self._version = 0
         self.number = self._register(incarnation)
         self.note_version()
@@ -41,19 +61,30 @@ class Writer:
     @property
     def overgrown(self) -> bool:
         """Whether the write-ahead log has to be begun anew before the next append, which takes a while."""
-        return self._checkpoints is not None and self._checkpoints.overgrown
+        return self.files is not None and self.files.checkpoints.overgrown
 
     def append(self, units: Sequence[Unit], size: int) -> list[Verdict]:
-        if self._checkpoints is not None and self._checkpoints.overgrown:
-            self._checkpoints.overgrown = False
-            self.db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()  # does nothing while readers need the log
+        if self.files is None:
+            return self.writing.append(units)
+        checkpoints = self.files.checkpoints
+        if checkpoints.overgrown:
+            checkpoints.help(self.db)
         verdicts = self.writing.append(units)
-        if self._checkpoints is not None:
-            self._checkpoints.wrote(PAGES_PER_COMMIT + PAGES_PER_UNIT * len(units) + size // PAGE_BYTES)
+        checkpoints.wrote(PAGES_PER_COMMIT + PAGES_PER_UNIT * len(units) + size // PAGE_BYTES)
         return verdicts
 
+    def check_files(self) -> None:
+        """Raises StoreError when what is written would not be found again. On the thread that has the connection."""
+        if self.files is None:
+            return
+        guard = self.files.guard
+        wal_bytes, is_whole = guard.check()
+        if not is_whole:
+            guard.judge_smaller(self.db.execute("PRAGMA page_count").fetchone()[0])
+        self.files.checkpoints.saw(wal_bytes)
+
     def is_dead(self, writer: int) -> bool:
-        return self._path is None or is_dead(self._path, writer)
+        return self.files is None or is_dead(self.files.path, writer)
 
     def changed(self) -> bool:
         """Whether another connection wrote since the last call."""
@@ -68,38 +99,46 @@ class Writer:
             (self._version,) = self.db.execute("PRAGMA data_version").fetchone()
 
     def end(self, busy_timeout_ms: int) -> None:
-        """Marks the writer as ended and closes all. What fails here is found by those who come later."""
-        with contextlib.suppress(sqlite3.Error):
+        """Marks the writer as ended and closes all. What fails here is found by those who come later.
+
+        The write-ahead log is copied into the file also when it was removed from its folder: SQLite has it open still.
+        """
+        with contextlib.suppress(sqlite3.Error, StoreError):
             patiently(lambda: self.writing.end(self.number, _now()), busy_timeout_ms)
-        if self._checkpoints is not None:
-            self._checkpoints.stop()
-            self._checkpoints.join(CHECKPOINTER_S)
-            with contextlib.suppress(sqlite3.Error):
-                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if self.files is not None:
+            self.files.checkpoints.stop()
+            self.files.checkpoints.join(CHECKPOINTER_S)
+            if not self.files.guard.is_replaced():
+                self._copy_all()
         self.db.close()
-        if self._lock is not None:
-            self._lock.release()
+        if self.files is not None:
+            self.files.release_lock()
 
     def abandon(self) -> None:
         """Gives up the lock now, and the connection once its thread is done with it."""
-        if self._lock is not None:
-            self._lock.release()
-        if self._checkpoints is not None:
-            self._checkpoints.stop()
+        if self.files is not None:
+            self.files.release_lock()
+            self.files.checkpoints.stop()
         self.worker.stop(self.db.close)
+
+    def _copy_all(self) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            self._point("checkpoint")
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _register(self, incarnation: str) -> int:
         place = (socket.gethostname(), os.getpid(), _now())
+        take_lock = _no_lock if self.files is None else self.files.take_lock
         try:
-            return self.writing.register(incarnation, place, self._take_lock, self.is_dead)
+            return self.writing.register(incarnation, place, take_lock, self.is_dead)
         except BaseException:
-            if self._lock is not None:
-                self._lock.release()
+            if self.files is not None:
+                self.files.release_lock()
             raise
 
-    def _take_lock(self, number: int) -> None:
-        if self._path is not None:
-            self._lock = WriterLock(self._path, number)
+
+def _no_lock(_: int) -> None:
+    """A store in memory has no second process."""
 
 
 def _now() -> int:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from agentos.persistence.base import InboxRow, LogRow, Unit, Verdict
+from agentos.persistence.base import InboxRow, LogRow, Point, Unit, Verdict, no_point
 from agentos.persistence.reading import LOG_BY_ID, log_row
 from agentos.persistence.sqlite import statements as sql
 
@@ -25,11 +25,18 @@ _ABSENT = 0
 
 
 class Writing:
-    """Writes through a connection that begins no transactions of its own (isolation_level None)."""
+    """Writes through a connection that begins no transactions of its own (isolation_level None).
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    `before_commit` is called when all is written; what it raises undoes the transaction. Each transaction takes the
+    write lock first: one that began by reading could never get it once another process wrote (SQLITE_BUSY_SNAPSHOT).
+    """
+
+    def __init__(
+        self, db: sqlite3.Connection, before_commit: Callable[[], None] | None = None, point: Point = no_point
+    ) -> None:
         self._cursor = db.cursor()
         self._db = db
+        self._before_commit, self._point = before_commit, point
         self._numbers: dict[str, int] = {}
         self._fresh: dict[str, int] = {}
 
@@ -58,12 +65,18 @@ class Writing:
 
     def end(self, writer: int, at: int) -> bool:
         """False when there is no such writer, or it had ended."""
-        return self._transaction(lambda: self._cursor.execute(sql.END_WRITER, (at, writer)).rowcount == 1)
+        return self._transaction(lambda: self._execute(sql.END_WRITER, (at, writer)).rowcount == 1)
 
     def _transaction(self, work: Callable[..., T], *arguments: Any) -> T:
+        if self._db.in_transaction:  # even its ROLLBACK failed
+            self._cursor.execute("ROLLBACK")
+        self._point("begin")
         self._cursor.execute("BEGIN IMMEDIATE")
         try:
             result = work(*arguments)
+            if self._before_commit is not None:
+                self._before_commit()
+            self._point("commit")
             self._cursor.execute("COMMIT")
         except BaseException:
             self._fresh.clear()
@@ -96,16 +109,16 @@ class Writing:
 
     def _move_all(self, moves: list[Placed]) -> bool:
         """Moves all heads at once, or none and says False."""
-        self._cursor.execute("SAVEPOINT heads")
-        self._cursor.executemany(sql.MOVE_HEAD, [_move_of(n, unit) for n, unit in moves])
+        self._execute("SAVEPOINT heads")
+        self._many(sql.MOVE_HEAD, [_move_of(n, unit) for n, unit in moves])
         moved = self._cursor.rowcount == len(moves)
         if not moved:
-            self._cursor.execute("ROLLBACK TO heads")
-        self._cursor.execute("RELEASE heads")
+            self._execute("ROLLBACK TO heads")
+        self._execute("RELEASE heads")
         return moved
 
     def _move(self, n: int, unit: Unit) -> bool:
-        return self._cursor.execute(sql.MOVE_HEAD, _move_of(n, unit)).rowcount == 1
+        return self._execute(sql.MOVE_HEAD, _move_of(n, unit)).rowcount == 1
 
     def _number(self, unit: Unit) -> int:
         if unit.create is not None:
@@ -117,7 +130,7 @@ class Writing:
         """Makes the row of a log with the head that its first unit leaves; _ABSENT when the log is there already."""
         values = (row.id, row.tenant, row.kind, row.owner, row.epoch, unit.seq, unit.digest)
         origin = (row.parent_call, row.root, row.forked_from, row.upto)
-        if self._cursor.execute(sql.INSERT_LOG, values + origin).rowcount != 1:
+        if self._execute(sql.INSERT_LOG, values + origin).rowcount != 1:
             return _ABSENT
         n = self._cursor.lastrowid
         assert n is not None
@@ -125,7 +138,7 @@ class Writing:
         return n
 
     def _find_number(self, log: str) -> int:
-        found = self._cursor.execute("SELECT n FROM logs WHERE id = ?", (log,)).fetchone()
+        found = self._execute("SELECT n FROM logs WHERE id = ?", (log,)).fetchone()
         if found is None:
             return _ABSENT
         self._fresh[log] = found[0]
@@ -138,7 +151,7 @@ class Writing:
         self._fresh.clear()
 
     def _refusal(self, unit: Unit) -> Verdict:
-        found = self._cursor.execute("SELECT owner, epoch FROM logs WHERE id = ?", (unit.log,)).fetchone()
+        found = self._execute("SELECT owner, epoch FROM logs WHERE id = ?", (unit.log,)).fetchone()
         fenced = found is not None and found != (unit.owner, unit.epoch)
         return Verdict.FENCED if fenced else Verdict.CONFLICT
 
@@ -171,36 +184,41 @@ class Writing:
             [(row.log, row.reason, row.turn, row.call, row.due_at) for _, unit in placed for row in unit.wakeups],
         )
 
+    def _execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        self._point("exec")
+        return self._cursor.execute(statement, values)
+
     def _many(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if rows:
+            self._point("exec")
             self._cursor.executemany(statement, rows)
 
     def _post(self, row: InboxRow) -> bool:
-        return self._cursor.execute(sql.INSERT_POST, _post_of(row)).rowcount == 1
+        return self._execute(sql.INSERT_POST, _post_of(row)).rowcount == 1
 
     def _register(
         self, incarnation: str, place: tuple[str, int, int], lock: Callable[[int], None], is_dead: Callable[[int], bool]
     ) -> int:
-        n = self._cursor.execute(sql.INSERT_WRITER, (incarnation, *place)).lastrowid
+        n = self._execute(sql.INSERT_WRITER, (incarnation, *place)).lastrowid
         assert n is not None
         lock(n)
-        others = self._cursor.execute("SELECT n FROM writers WHERE ended_at IS NULL AND n <> ?", (n,)).fetchall()
+        others = self._execute("SELECT n FROM writers WHERE ended_at IS NULL AND n <> ?", (n,)).fetchall()
         self._many(sql.END_WRITER, [(place[2], other) for (other,) in others if is_dead(other)])
         return n
 
     def _claim(self, log: str, writer: int, is_dead: Callable[[int], bool]) -> LogRow | None:
-        found = self._cursor.execute(LOG_BY_ID, (log,)).fetchone()
+        found = self._execute(LOG_BY_ID, (log,)).fetchone()
         if found is None:
             return None
         row = log_row(found)
         if row.owner not in (0, writer) and not (self._has_ended(row.owner) or is_dead(row.owner)):
             return None
         row.owner, row.epoch = writer, row.epoch + 1
-        self._cursor.execute(sql.TAKE_LOG, (row.owner, row.epoch, log))
+        self._execute(sql.TAKE_LOG, (row.owner, row.epoch, log))
         return row
 
     def _has_ended(self, writer: int) -> bool:
-        found = self._cursor.execute("SELECT ended_at IS NOT NULL FROM writers WHERE n = ?", (writer,)).fetchone()
+        found = self._execute("SELECT ended_at IS NOT NULL FROM writers WHERE n = ?", (writer,)).fetchone()
         return found is not None and bool(found[0])
 
 
