@@ -1,10 +1,12 @@
 """Drafts to units to digests, apply, and the rows that people query."""
 
 from agentos.journal.apply import apply, decode_units, fold, fold_unit
-from agentos.journal.projections import Projection, Times, project, touched_by
+from agentos.journal.loading import Folded, load_log
+from agentos.journal.projections import Projection, Times, project, resolutions_of, touched_by
 from agentos.journal.seal import Head, Sealed, posted_item, seal, seal_drafts, wakeup_row
 
 __all__ = [
+    "Folded",
     "Head",
     "Projection",
     "Sealed",
@@ -13,8 +15,10 @@ __all__ = [
     "decode_units",
     "fold",
     "fold_unit",
+    "load_log",
     "posted_item",
     "project",
+    "resolutions_of",
     "seal",
     "seal_drafts",
     "touched_by",

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 from agentos.components import ConversationState
 from agentos.events.entry import Draft, Entry, Registry, decode_entry
-from agentos.events.kinds import Snapshot, TurnFinished, TurnStarted
+from agentos.events.kinds import Snapshot, TurnFinished
 from agentos.ids import CONVERSATION, LogId
+from agentos.journal.forgetting import leaving, staying
 from agentos.journal.projections import Times, shown_state, touched_by
 from agentos.journal.seal import Sealed
 from agentos.persistence.base import StoredEntry
-from agentos.world import Slice, View, World
+from agentos.world import APART, Rows, Slice, View
 from agentos.world.transcript import advance
 
 
-def apply(world: World, slice_: Slice, view: View, sealed: Sealed, times: Times) -> None:
+def apply(world: Rows, slice_: Slice, view: View, sealed: Sealed, times: Times) -> None:
     """Takes a stored pass over into the World."""
     world.put_rows(slice_, view.over)
     slice_.transcript = view.transcript
@@ -27,32 +27,16 @@ def apply(world: World, slice_: Slice, view: View, sealed: Sealed, times: Times)
         forget(world, slice_, sealed.drafts)
 
 
-def forget(world: World, slice_: Slice, drafts: Sequence[Draft]) -> None:
-    """Drops from the World what is settled: the store has it. The last settled turn stays until the next begins."""
-    for draft in drafts:
-        kind = type(draft.data)
-        if kind is TurnStarted:
-            for entity in [entity for entity in slice_.rows if CONVERSATION < entity < draft.turn]:
-                world.drop(slice_, entity)
-        elif kind is TurnFinished:
-            _forget_turn(world, slice_, draft.turn)
-
-
-def _forget_turn(world: World, slice_: Slice, turn: int) -> None:
-    """Its calls, and every body but those of inputs that wait, or of a turn that began in the same unit."""
+def forget(world: Rows, slice_: Slice, drafts: Sequence[Draft]) -> None:
+    """Drops from the World what is settled."""
     state = slice_.get(CONVERSATION, ConversationState)
-    assert state is not None
-    newer = state.open_turn or sys.maxsize
-    for entity in [entity for entity in slice_.rows if turn < entity < newer]:
+    for entity in leaving(slice_.rows, drafts, state.open_turn if state is not None else 0):
         world.drop(slice_, entity)
-    if not state.waiting and not state.open_turn:
-        slice_.bodies.clear()
-        return
-    waiting = {waiting.seq for waiting in state.waiting}
-    slice_.bodies = {key: body for key, body in slice_.bodies.items() if key[0] in waiting or key[0] > newer}
+    if state is not None and any(type(draft.data) is TurnFinished for draft in drafts):
+        slice_.bodies = staying(slice_.bodies, state)
 
 
-def fold_unit(world: World, slice_: Slice, entries: Sequence[Entry], times: Times) -> None:
+def fold_unit(world: Rows, slice_: Slice, entries: Sequence[Entry], times: Times) -> None:
     """What `apply` does, from the entries of one unit."""
     for entry in entries:
         for i, (_, value) in enumerate(entry.private):
@@ -77,9 +61,9 @@ def decode_units(log: LogId, stored: Iterable[StoredEntry], registry: Registry) 
     return units
 
 
-def fold(world: World, log: LogId, stored: Iterable[StoredEntry], registry: Registry) -> tuple[Slice, Times]:
-    """Loads a log into the World from its entries. Raises CodecError."""
-    slice_, times = world.load(log), Times()
+def fold(log: LogId, stored: Iterable[StoredEntry], registry: Registry) -> tuple[Slice, Times]:
+    """A log from its first entry on, apart from any World. Raises CodecError."""
+    slice_, times = Slice(log), Times()
     for unit in decode_units(log, stored, registry):
-        fold_unit(world, slice_, unit, times)
+        fold_unit(APART, slice_, unit, times)
     return slice_, times

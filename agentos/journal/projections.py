@@ -22,7 +22,7 @@ from agentos.components import (
     Waiting,
 )
 from agentos.events.entry import Draft, RawComponent
-from agentos.events.kinds import Snapshot
+from agentos.events.kinds import CallResolved, Snapshot
 from agentos.ids import CONVERSATION, call_id, turn_id
 
 C = TypeVar("C", bound=Component)
@@ -86,6 +86,11 @@ def touched_by(drafts: Iterable[Draft]) -> dict[int, dict[type[Component], Any]]
     return touched
 
 
+def resolutions_of(drafts: Iterable[Draft]) -> Sequence[tuple[int, str]]:
+    """What people said of calls, by the seqs of these, from the entries of a unit."""
+    return [(draft.call, draft.data.resolution.value) for draft in drafts if type(draft.data) is CallResolved]
+
+
 def shown_state(find: Find) -> str:
     """idle, running, parked, paused or closed: what `ps` shows."""
     state = find(CONVERSATION, ConversationState)
@@ -113,10 +118,14 @@ def _parked(turn: int, find: Find) -> bool:
             return False
         if call_state.status is CallStatus.STARTED and call_state.child is None:
             return False
-        if call_state.status is CallStatus.WAITING and call_state.waiting is not Waiting.APPROVAL:
+        if call_state.status is CallStatus.WAITING and not _waits_for_person(call_state):
             return False
         waits = waits or call_state.status in (CallStatus.STARTED, CallStatus.WAITING)
     return waits
+
+
+def _waits_for_person(call: CallState) -> bool:
+    return call.waiting is Waiting.APPROVAL or bool(call.doubted)
 
 
 def _conversation_row(log: str, shown: str, at: int, find: Find) -> tuple[Any, ...] | None:

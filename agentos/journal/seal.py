@@ -13,8 +13,9 @@ from agentos.components import Component
 from agentos.events.entry import Draft, encode_head
 from agentos.events.intake import POST_KIND, ChildEnded, Item
 from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot, role_of
-from agentos.ids import CONVERSATION, Micros, Name, SaltSource
-from agentos.journal.projections import Times, project
+from agentos.ids import Micros, Name, SaltSource
+from agentos.journal.forgetting import leaving
+from agentos.journal.projections import Times, project, resolutions_of
 from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, PayloadRow, Unit, WakeupRow
 from agentos.world import Alarm, Post, View
 
@@ -46,7 +47,7 @@ def seal(view: View, head: Head, writer: int, times: Times, salts: SaltSource, s
     unit = seal_drafts(view.drafts, head, view.first, view.now, writer, salts)
     projection = project(view.log, view.over, view.now, view.find, times)
     unit.conversation, unit.turns, unit.calls = projection.conversation, projection.turns, projection.calls
-    unit.components = projection.components
+    unit.components, unit.resolved = projection.components, resolutions_of(view.drafts)
     if view.posts:
         unit.posts = [_inbox_row(post, unit.digest, salts) for post in view.posts]
     if view.alarms:
@@ -104,13 +105,12 @@ def _commit(
 
 def snapshot_of(view: View) -> Draft:
     """Every stored component that stays loaded after the unit, as one entry at which a fold may begin."""
-    state = view.conversation
-    stays = {CONVERSATION, state.open_turn or state.last_turn} if state is not None else {CONVERSATION}
-    first = state.open_turn or view.next if state is not None else 0
+    found = view.entities()
+    gone = leaving({entity for entity, _ in found}, view.drafts, view.turn)
     changes = tuple(
         (entity, component)
-        for entity, type_ in view.entities()
-        if (entity in stays or entity >= first) and (component := view.find(entity, type_)) is not None
+        for entity, type_ in found
+        if entity not in gone and (component := view.find(entity, type_)) is not None
     )
     return Draft(data=Snapshot(), changes=changes)
 

@@ -2,6 +2,18 @@
 
 from agentos.world.transcript import Transcript
 from agentos.world.view import Alarm, Decision, IllegalTransition, Oracle, Post, View
-from agentos.world.world import Slice, World
+from agentos.world.world import APART, Rows, Slice, World
 
-__all__ = ["Alarm", "Decision", "IllegalTransition", "Oracle", "Post", "Slice", "Transcript", "View", "World"]
+__all__ = [
+    "APART",
+    "Alarm",
+    "Decision",
+    "IllegalTransition",
+    "Oracle",
+    "Post",
+    "Rows",
+    "Slice",
+    "Transcript",
+    "View",
+    "World",
+]

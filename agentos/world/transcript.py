@@ -1,22 +1,24 @@
 """The transcript: the messages of the present context window, encoded once, with a digest that grows with them.
 
 It is derived: the fold of a conversation's entries and bodies. A pass extends its own copy in O(new), since the pieces
-of earlier turns are shared and never change.
+of earlier turns are shared and never change. Where the window begins is a component of the conversation (`ContextWindow`),
+decided when a turn begins; what stands before it is left out, as if the conversation had begun there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import msgspec
 
 from agentos import codec
-from agentos.components import CallStatus, TurnConfig
+from agentos.components import CallStatus, ContextWindow, TurnConfig
 from agentos.events.entry import ERASED, Body, Draft
-from agentos.events.kinds import CallFinished, CallProposed, ModelFinished, TurnFinished, TurnStarted
+from agentos.events.kinds import CallFinished, CallProposed, EntryData, ModelFinished, TurnFinished, TurnStarted
 from agentos.events.model import Finish, Message, Role, ToolCall
 
 _log = logging.getLogger(__name__)
@@ -25,6 +27,7 @@ ANSWERS = frozenset({Finish.STOP, Finish.TOOL_USE, Finish.LENGTH, Finish.REFUSAL
 """Replies that belong to the history; a lost, cut or cancelled one is only in the log."""
 
 NOT_RUN = "not run: the turn had ended"
+RESOLVED = "A note on calls of earlier turns whose outcome was unknown:"
 ERASED_TEXT = "(erased)"
 CHARS_PER_TOKEN = 4
 
@@ -63,9 +66,11 @@ class Transcript(msgspec.Struct, frozen=True, gc=False):
     """The messages so far.
 
     pieces may be longer than count: what follows belongs to a later transcript of the same list, or to a dropped pass.
-    hash chains the digests of the pieces; tokens estimates their size, at four bytes each. asked are the calls of the
-    last reply whose results are not in yet; first_call is the seq of the first of them, and results holds what came, by
-    ordinal. purge says which pieces leave with the turn.
+    hash chains the pieces, from the first of the window on: two windows of the same messages have the same, wherever they
+    were cut from. tokens estimates their size, at four bytes each. asked are the calls of the last reply whose results are
+    not in yet; first_call is the seq of the first of them, and results holds what came, by ordinal. purge says which
+    pieces leave with the turn. begins holds, for each turn, its seq and the place of its first message; like pieces it may
+    be longer than its count, turns.
     """
 
     pieces: list[Message]
@@ -76,6 +81,8 @@ class Transcript(msgspec.Struct, frozen=True, gc=False):
     asked: tuple[ToolCall, ...] = ()
     first_call: int = 0
     results: dict[int, Message] = {}
+    begins: list[tuple[int, int]] = []
+    turns: int = 0
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -90,7 +97,28 @@ class Transcript(msgspec.Struct, frozen=True, gc=False):
             hash_ = hashlib.sha256(hash_ + encoded).digest()
             tokens += len(encoded) // CHARS_PER_TOKEN + 1
         pieces.extend(messages)
-        return Transcript(pieces, len(pieces), hash_, tokens, self.purge)
+        return Transcript(pieces, len(pieces), hash_, tokens, self.purge, begins=self.begins, turns=self.turns)
+
+    def with_turn(self, seq: int) -> Transcript:
+        """With a turn that begins after the last message."""
+        begins = self.begins if len(self.begins) == self.turns else self.begins[: self.turns]
+        begins.append((seq, self.count))
+        return msgspec.structs.replace(self, begins=begins, turns=len(begins))
+
+    def turn_within(self, messages_max: int) -> int | None:
+        """The seq of the earliest turn from which on there are at most so many messages; None when there is none."""
+        place = bisect_left(self.begins, self.count - messages_max, 0, self.turns, key=_place)
+        return self.begins[place][0] if place < self.turns else None
+
+    def from_turn(self, seq: int) -> Transcript:
+        """Without what was said before that turn; whole when it begins no earlier."""
+        turn = bisect_left(self.begins, seq, 0, self.turns, key=_seq)
+        if not turn:
+            return self
+        first = self.begins[turn][1] if turn < self.turns else self.count
+        begins = [(seq, place - first) for seq, place in self.begins[turn : self.turns]]
+        kept = Transcript([], 0, EMPTY, begins=begins, turns=len(begins))
+        return kept.extended(self.pieces[first : self.count])
 
 
 EMPTY = hashlib.sha256(b"agentos transcript").digest()
@@ -106,13 +134,22 @@ def advance(transcript: Transcript, seq: int, draft: Draft, body: Body) -> Trans
     return step(transcript, seq, draft, body) if step else transcript
 
 
-def _inputs(transcript: Transcript, _seq: int, draft: Draft, body: Body) -> Transcript:
+def _inputs(transcript: Transcript, seq: int, draft: Draft, body: Body) -> Transcript:
     config = next(value for _, value in draft.changes if type(value) is TurnConfig)
-    after = transcript.extended([Message(Role.USER, _text(body(seq, 0))) for seq in config.inputs])
+    window = next((value for _, value in draft.changes if type(value) is ContextWindow), None)
+    before = (transcript if window is None else transcript.from_turn(window.first_turn)).with_turn(seq)
+    notes = [Message(Role.USER, _note(config, body))] if config.resolutions else []
+    after = before.extended([*notes, *(Message(Role.USER, _text(body(input_, 0))) for input_ in config.inputs)])
     if not config.ephemeral:
         return after
-    places = tuple(transcript.count + n for n, seq in enumerate(config.inputs) if seq in config.ephemeral)
-    return msgspec.structs.replace(after, purge=Purge(transcript, places))
+    first = before.count + len(notes)
+    places = tuple(first + n for n, input_ in enumerate(config.inputs) if input_ in config.ephemeral)
+    return msgspec.structs.replace(after, purge=Purge(before, places))
+
+
+def _note(config: TurnConfig, body: Body) -> str:
+    """What people said meanwhile of earlier calls, which stand in the history as unknown."""
+    return "\n".join([RESOLVED, *(f"- {_text(body(seq, 0))}" for seq in config.resolutions)])
 
 
 def _reply(transcript: Transcript, seq: int, draft: Draft, _body: Body) -> Transcript:
@@ -183,10 +220,18 @@ def _ended(transcript: Transcript, _seq: int, _draft: Draft, _body: Body) -> Tra
         return transcript
     before, places = transcript.purge.before, transcript.purge.places
     kept = [transcript.pieces[n] for n in range(before.count, transcript.count) if n not in places]
-    return Transcript(before.pieces[: before.count], before.count, before.hash, before.tokens).extended(kept)
+    purged = Transcript(
+        before.pieces[: before.count],
+        before.count,
+        before.hash,
+        before.tokens,
+        begins=transcript.begins,
+        turns=transcript.turns,
+    )
+    return purged.extended(kept)
 
 
-_STEPS: dict[type, Callable[[Transcript, int, Draft, Body], Transcript]] = {
+_STEPS: dict[type[EntryData], Callable[[Transcript, int, Draft, Body], Transcript]] = {
     TurnStarted: _inputs,
     ModelFinished: _reply,
     CallProposed: _proposed,
@@ -197,6 +242,14 @@ _STEPS: dict[type, Callable[[Transcript, int, Draft, Body], Transcript]] = {
 
 TELLING = frozenset(_STEPS)
 """The kinds of entries that change a transcript."""
+
+
+def _seq(begin: tuple[int, int]) -> int:
+    return begin[0]
+
+
+def _place(begin: tuple[int, int]) -> int:
+    return begin[1]
 
 
 def _text(value: Any) -> str:

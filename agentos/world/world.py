@@ -7,11 +7,11 @@ never read, would otherwise be flushed at every step of every turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from agentos.components import CallConfig, CallState, Component, ConversationConfig, Phase, TurnState
 from agentos.ids import CONVERSATION, ConversationId, Kind, LogId
@@ -32,7 +32,8 @@ class Slice:
     """The part of the World that one log tells: the conversation, its turns and calls, its transcript and bodies.
 
     rows maps an entity of the log (0 the conversation, else the seq of a turn or call) to its components by type; a row
-    is esper's own. bodies holds the private values that open work still reads, by (seq, i).
+    is esper's own where the slice is part of a World. bodies holds the private values that open work still reads, by
+    (seq, i).
     """
 
     __slots__ = ("bodies", "log", "numbers", "rows", "suffix", "transcript")
@@ -48,6 +49,27 @@ class Slice:
     def get(self, entity: int, type_: type[C]) -> C | None:
         row = self.rows.get(entity)
         return row.get(type_) if row is not None else None
+
+
+class Rows(Protocol):
+    """Where the rows of slices are changed: a World, or apart from any."""
+
+    def put_rows(self, slice_: Slice, touched: Mapping[int, Mapping[type[Component], Any]]) -> None: ...
+    def drop(self, slice_: Slice, entity: int) -> None: ...
+
+
+class _Apart:
+    """For slices that are in no World. A fold is made apart, and `World.take` has it once all of it is known to be sound."""
+
+    def put_rows(self, slice_: Slice, touched: Mapping[int, Mapping[type[Component], Any]]) -> None:
+        for entity, components in touched.items():
+            slice_.rows.setdefault(entity, {}).update(components)
+
+    def drop(self, slice_: Slice, entity: int) -> None:
+        slice_.rows.pop(entity, None)
+
+
+APART = _Apart()
 
 
 class World:
@@ -126,6 +148,13 @@ class World:
         slice_ = self._slices[log] = Slice(log)
         return slice_
 
+    def take(self, apart: Slice) -> Slice:
+        """A slice that was folded apart, as a part of this World. Raises ValueError when its log is loaded."""
+        slice_ = self.load(apart.log)
+        slice_.transcript, slice_.bodies = apart.transcript, apart.bodies
+        self.put_rows(slice_, apart.rows)
+        return slice_
+
     def unload(self, log: LogId) -> None:
         """Forgets everything of a log; the store has it."""
         slice_ = self._slices.pop(log, None)
@@ -134,11 +163,6 @@ class World:
         self._adopt(log, slice_.get(CONVERSATION, ConversationConfig), None)
         for entity in tuple(slice_.rows):
             self.drop(slice_, entity)
-
-    def put(self, slice_: Slice, changes: Iterable[tuple[int, Component]]) -> None:
-        """Component changes of entries, in order."""
-        for entity, component in changes:
-            self.put_rows(slice_, {entity: {type(component): component}})
 
     def put_rows(self, slice_: Slice, touched: Mapping[int, Mapping[type[Component], Any]]) -> None:
         """New components of entities of a loaded log."""

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from agentos.components import CallStatus, TurnConfig, Verdict
+from agentos.components import CallStatus, Component, ContextWindow, TurnConfig, Verdict
 from agentos.events.entry import ERASED, Draft
 from agentos.events.kinds import (
     AskedCall,
@@ -20,7 +20,7 @@ from agentos.events.kinds import (
     TurnStarted,
 )
 from agentos.events.model import Finish, Message, Role, ToolCall
-from agentos.ids import Digest, Micros, Name
+from agentos.ids import CONVERSATION, Digest, Micros, Name
 from agentos.testing.pairing import unpaired
 from agentos.world import Transcript
 from agentos.world.transcript import ANSWERS, NOT_RUN, advance, empty
@@ -42,6 +42,7 @@ class Story(RuleBasedStateMachine):
         self.ephemeral: list[int] = []
         self.waiting: list[tuple[int, str, bool]] = []
         self.turn = 0
+        self.begun: list[tuple[int, int]] = []
         self.asked: list[ToolCall] = []
         self.calls: list[int] = []
         self.results: dict[int, Message] = {}
@@ -64,15 +65,23 @@ class Story(RuleBasedStateMachine):
         self.waiting.append((seq, text, ephemeral))
 
     @precondition(lambda self: self.waiting and not self.turn)
-    @rule()
-    def start_a_turn(self) -> None:
+    @rule(data=st.data(), cut=st.booleans())
+    def start_a_turn(self, data: st.DataObject, cut: bool) -> None:
+        """Now and then the window moves to the start of an earlier turn, or of this one."""
         config = TurnConfig(
             context=Digest("0" * 64),
             inputs=tuple(seq for seq, _, _ in self.waiting),
             ephemeral=tuple(seq for seq, _, ephemeral in self.waiting if ephemeral),
             started_at=Micros(1),
         )
-        self.turn = self.write(Draft(data=TurnStarted(), changes=((self.seq + 1, config),)))
+        changes: list[tuple[int, Component]] = [(self.seq + 1, config)]
+        self.begun.append((self.seq + 1, len(self.expected)))
+        if cut:
+            first, place = data.draw(st.sampled_from(self.begun))
+            changes.append((CONVERSATION, ContextWindow(first_turn=first)))
+            self.begun = [(seq, at - place) for seq, at in self.begun if seq >= first]
+            del self.expected[:place]
+        self.turn = self.write(Draft(data=TurnStarted(), changes=tuple(changes)))
         for _, text, ephemeral in self.waiting:
             if ephemeral:
                 self.ephemeral.append(len(self.expected))
@@ -162,6 +171,24 @@ class Story(RuleBasedStateMachine):
             self.transcript.tokens,
             self.transcript.asked,
         )
+
+    @invariant()
+    def it_knows_where_turns_begin(self) -> None:
+        if hasattr(self, "begun"):
+            assert self.transcript.begins[: self.transcript.turns] == self.begun
+
+    @invariant()
+    def the_entries_from_the_windows_first_turn_on_tell_it_too(self) -> None:
+        """The hash and all else is that of the window, wherever the log began."""
+        if not getattr(self, "begun", None):
+            return
+        first = self.begun[0][0]
+        again = empty()
+        for seq, draft in self.log:
+            if seq >= first:
+                again = advance(again, seq, draft, self.body)
+        assert list(again.messages) == self.expected
+        assert (again.hash, again.tokens) == (self.transcript.hash, self.transcript.tokens)
 
     @invariant()
     def a_window_that_was_given_out_never_changes(self) -> None:

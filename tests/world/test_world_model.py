@@ -170,7 +170,7 @@ class Worlds(RuleBasedStateMachine):
     def _put(self, n: int, log: LogId, entity: int, component: Component) -> None:
         slice_ = self.worlds[n].slice(log)
         assert isinstance(slice_, Slice)
-        self.worlds[n].put(slice_, [(entity, component)])
+        self.worlds[n].put_rows(slice_, {entity: {type(component): component}})
         self.models[n].logs[log].setdefault(entity, {})[type(component)] = component
 
     @invariant()
