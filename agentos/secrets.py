@@ -34,6 +34,8 @@ KEY_FILE_BYTES_MAX = 4 * 1024 * 1024
 HIDDEN = "***"
 
 _REFERENCE = re.compile(r"(env|file|command|key):(\S.*)", re.DOTALL)
+_PASSWORD = re.compile(r"(\w://[^:/?#]*):.*@", re.DOTALL)
+_PASSWORD_OPTION = re.compile(r"([?&])(?:ssl)?password=[^&#]*&?", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*")
 
 
@@ -266,3 +268,8 @@ def _content(path: Path, bytes_max: int) -> bytes:
     if len(content) > bytes_max:
         raise OSError(errno.EFBIG, f"it has more than {bytes_max:,} bytes")
     return content
+
+
+def without_password(url: str) -> str:
+    """The URL of a store as it may be shown: without a password, as part of the account and as an option."""
+    return _PASSWORD_OPTION.sub(r"\1", _PASSWORD.sub(r"\1@", url)).rstrip("?&")

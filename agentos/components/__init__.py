@@ -11,8 +11,22 @@ from agentos.components.agent import (
     ToolboxStatus,
 )
 from agentos.components.base import Component, Word
-from agentos.components.call import OPEN_STATUSES, CallConfig, CallState, CallStatus, EffectClass, Waiting
-from agentos.components.conversation import ConversationConfig, ConversationState, ConversationStatus, WaitingInput
+from agentos.components.call import (
+    OPEN_STATUSES,
+    CallConfig,
+    CallState,
+    CallStatus,
+    EffectClass,
+    Resolution,
+    Waiting,
+)
+from agentos.components.conversation import (
+    ContextWindow,
+    ConversationConfig,
+    ConversationState,
+    ConversationStatus,
+    WaitingInput,
+)
 from agentos.components.tool import (
     Access,
     AgentContext,
@@ -31,6 +45,7 @@ STORED: tuple[type[Component], ...] = (
     AgentState,
     CallConfig,
     CallState,
+    ContextWindow,
     ConversationConfig,
     ConversationState,
     ToolboxConfig,
@@ -51,6 +66,7 @@ __all__ = [
     "CallState",
     "CallStatus",
     "Component",
+    "ContextWindow",
     "ConversationConfig",
     "ConversationState",
     "ConversationStatus",
@@ -59,6 +75,7 @@ __all__ = [
     "Narrowing",
     "Outcome",
     "Phase",
+    "Resolution",
     "Rule",
     "ToolSpec",
     "ToolboxBinding",

@@ -35,6 +35,14 @@ class Waiting(Word):
     DOUBT = "doubt"
 
 
+class Resolution(Word):
+    """What a person says of a call in doubt: it took effect, it did not, or it is to be tried again."""
+
+    DONE = "done"
+    FAILED = "failed"
+    RETRY = "retry"
+
+
 class EffectClass(Word):
     """What may happen when a call is run twice. Pinned in call.started.
 
@@ -71,7 +79,8 @@ class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):
     attempt counts starts, from 1; 0 means never started; started_at is the first one. result is the seq of the entry that
     finished the call. kind says more about `failed` and `denied`. child is the
     conversation that a delegation runs in, granted what it
-    costs of the children budget: itself and what it may start. finish marks a result that may end the turn.
+    costs of the children budget: itself and what it may start. finish marks a result that may end the turn. doubted is the
+    seq of the entry that says why its tool cannot tell what became of it, while a person is waited for who can.
     """
 
     component: ClassVar[str] = "call_state"
@@ -84,3 +93,4 @@ class CallState(Component, frozen=True, omit_defaults=True, kw_only=True):
     started_at: Micros | None = None
     result: int = 0
     finish: bool = False
+    doubted: int = 0

@@ -50,11 +50,19 @@ class WaitingInput(msgspec.Struct, frozen=True, omit_defaults=True):
     narrowing: Narrowing | None = None
 
 
+class ContextWindow(Component, frozen=True, omit_defaults=True, kw_only=True):
+    """Where the model's view of the conversation begins: at the turn of that seq. Absent while it sees everything."""
+
+    component: ClassVar[str] = "context_window"
+    first_turn: int
+
+
 class ConversationState(Component, frozen=True, omit_defaults=True, kw_only=True):
     """Where the conversation stands.
 
     open_turn is the seq of the running turn, 0 when idle; last_turn that of the last settled one. The counters are over
-    all settled turns. children_used is what was spent of children_budget.
+    all settled turns. children_used is what was spent of children_budget. resolutions are the seqs of entries with a note
+    for the model of the next turn: what people said of calls that had ended with an unknown outcome.
     """
 
     component: ClassVar[str] = "conversation_state"
@@ -68,3 +76,4 @@ class ConversationState(Component, frozen=True, omit_defaults=True, kw_only=True
     input_tokens: int = 0
     output_tokens: int = 0
     children_used: int = 0
+    resolutions: tuple[int, ...] = ()

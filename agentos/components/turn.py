@@ -37,15 +37,18 @@ class Outcome(Word):
 class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Bounds of one turn; an agent file may set each of them. None means no bound.
 
+    window_messages bounds the messages of the conversation that a turn begins with, its inputs counted.
     history_chars bounds what a delegation with `input: history` tells of the asking conversation, in characters.
     inner_depth_max bounds how deep calls may be nested below a call of a reply, inner_calls_max how many inner calls one
-    call may have under way at once.
+    call may have under way at once. doubt_s is how long a person is waited for who can tell what became of a call that a
+    crash left in doubt, in seconds; 0: nobody is.
     """
 
     step_limit: int | None = 50
     call_limit: int | None = 200
     turn_s: float | None = None
     context_tokens: int = 128_000
+    window_messages: int | None = None
     model_attempts_max: int = 3
     unknown_tool_limit: int = 5
     tool_s: float = 300.0
@@ -58,6 +61,7 @@ class TurnLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_cap_s: float = 60.0
     resumes_max: int = 3
     approval_s: float | None = None
+    doubt_s: float = 0.0
     history_chars: int = 16_000
     inner_depth_max: int = 4
     inner_calls_max: int = 32
@@ -67,7 +71,8 @@ class TurnConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
     """What the turn pinned when it began.
 
     context is the digest of the AgentContext; inputs the seqs of the inputs it took, ephemeral those of them that leave
-    the history with it; causes the delegating calls that wait for its end. Limits: None means no bound.
+    the history with it; causes the delegating calls that wait for its end; resolutions the seqs of entries whose notes the
+    model reads before the inputs. Limits: None means no bound.
     deadline_at is in microseconds, UTC.
     """
 
@@ -77,6 +82,7 @@ class TurnConfig(Component, frozen=True, omit_defaults=True, kw_only=True):
     started_at: Micros
     ephemeral: tuple[int, ...] = ()
     causes: tuple[CallId, ...] = ()
+    resolutions: tuple[int, ...] = ()
     step_limit: int | None = None
     call_limit: int | None = None
     deadline_at: Micros | None = None

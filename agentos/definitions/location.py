@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from agentos.definitions.limits import LIMITS
 from agentos.definitions.problem import Problem
@@ -19,6 +19,8 @@ PROJECT_FILES = (PROJECT_FILE, FOREIGN_PROJECT_FILE)
 """In one folder the first goes before the second."""
 
 DEFAULT_STORE = "sqlite:///.agentos/agentos.db"
+PATH_KINDS = ("sqlite:///", "file:")
+"""What stands before the path of a store that has one; the others have none on this machine."""
 
 
 def find_project(start: Path) -> Path | None:
@@ -43,10 +45,20 @@ def project_store(start: Path) -> str:
 
 def store_below(root: Path, store: str) -> str:
     """A store whose path counts from the folder of the project, made whole: one store from every folder below."""
-    place = store.removeprefix("sqlite:///")
-    if place == store or place.startswith("/"):
-        return store
-    return f"sqlite:///{quote(str(root))}/{place}"
+    for kind in PATH_KINDS:
+        place = store.removeprefix(kind)
+        if place != store and place and not place.startswith("/"):
+            return f"{kind}{quote(str(root))}/{place}"
+    return store
+
+
+def place_of(store: str) -> Path | None:
+    """The file or folder of a store, None for one that has none. A relative path counts from the current folder."""
+    for kind in PATH_KINDS:
+        place = store.partition("?")[0].removeprefix(kind)
+        if store.startswith(kind) and place and place != ":memory:":
+            return Path(unquote(f"/{place.lstrip('/')}" if place.startswith("//") else place))
+    return None
 
 
 def _store_of(path: Path) -> str:

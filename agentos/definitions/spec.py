@@ -159,10 +159,14 @@ class AgentSpec(Strict):
     """Seconds that a model call may take."""
     approval_s: Seconds | None = None
     """Seconds that a call waits for a person."""
+    doubt_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Seconds that a call which a crash left in doubt waits for a person who knows what became of it."""
     cancel_grace_s: Seconds | None = None
     """Seconds that a cancelled call has to end by itself."""
     context_tokens: Positive | None = None
     """Tokens that a request to the model may have."""
+    window_messages: Positive | None = None
+    """Messages of the conversation that a turn begins with; of more, the older turns are left out, down to half."""
     result_chars: Annotated[int, Field(ge=200)] | None = None
     """Characters of a result that the model sees."""
     history_chars: Positive | None = None

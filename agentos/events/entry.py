@@ -7,7 +7,7 @@ serves a pass, a reload and a replay.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -109,8 +109,15 @@ class _Head(msgspec.Struct, omit_defaults=True, gc=False):
     version: int = 1
 
 
+class _Commitments(msgspec.Struct, gc=False):
+    """Of a head, the names of its private values."""
+
+    commitments: Sequence[tuple[str, msgspec.Raw]] = ()
+
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder(_Head).decode
+_decode_commitments = msgspec.json.Decoder(_Commitments).decode
 _sha256 = hashlib.sha256
 
 
@@ -189,7 +196,7 @@ def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None]
         turn=raw.turn,
         call=raw.call,
         changes=tuple(registry.decode_change(*change) for change in raw.changes),
-        private=tuple((name, _value(name, bodies.get(i))) for i, (name, _) in enumerate(raw.commitments)),
+        private=private_values([name for name, _ in raw.commitments], bodies),
         by=Name(raw.by),
         cause=CallId(raw.cause) if raw.cause else None,
         log=log,
@@ -198,6 +205,20 @@ def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None]
         at=Micros(raw.at),
         writer=raw.writer,
     )
+
+
+def private_values(names: Iterable[str], bodies: Mapping[int, str | None]) -> tuple[tuple[str, Any], ...]:
+    """The private values that an entry commits to, in order, from its bodies by number. Raises CodecError."""
+    return tuple((name, _value(name, bodies.get(i))) for i, name in enumerate(names))
+
+
+def decode_private(head: str | bytes, bodies: Mapping[int, str | None]) -> tuple[tuple[str, Any], ...]:
+    """The private values of an entry; nothing else of its head is made. Raises CodecError."""
+    try:
+        committed = _decode_commitments(head).commitments
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CodecError(f"an entry's head is not one: {error}") from error
+    return private_values([name for name, _ in committed], bodies)
 
 
 def _value(name: str, body: str | None) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallStatus, Narrowing, Outcome, Verdict, Word
+from agentos.components import CallStatus, Narrowing, Outcome, Resolution, Verdict, Word
 from agentos.events.model import ModelReply
 from agentos.ids import AgentId, CallId, ConversationId, Name
 
@@ -109,6 +109,23 @@ class Probed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=F
     text: str
 
 
+class Resolve(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What a person knows of a call in doubt, or of one that ended with an unknown outcome, once for each attempt.
+
+    tool and asked (it with its arguments, shortened) say which call that is to whoever reads of it later; the store had
+    them where the command was given. result is what the call brought, None when the person does not say.
+    """
+
+    call: CallId
+    attempt: int
+    resolution: Resolution
+    tool: Name
+    asked: str
+    by: Name = Name("")
+    result: str | None = None
+    reason: str = ""
+
+
 class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """An attempt of a running call asks for a call of its own. index counts what that attempt has asked for, from 1."""
 
@@ -139,6 +156,7 @@ class WakeReason(Word):
     DEADLINE = "deadline"
     APPROVAL = "approval"
     GRACE = "grace"
+    DOUBT = "doubt"
 
 
 class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -185,6 +203,7 @@ Item = (
     | HookReport
     | Answer
     | Probed
+    | Resolve
     | InnerCall
     | Progress
     | Cancel
@@ -201,6 +220,7 @@ POSTED: dict[str, type[msgspec.Struct]] = {
     "answer": Answer,
     "input": Input,
     "control": ControlItem,
+    "resolve": Resolve,
 }
 """The items that may travel through `inbox`, by their kind there."""
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from agentos.components import CallStatus, Outcome, Phase, Verdict, Word
+from agentos.components import CallStatus, Outcome, Phase, Resolution, Verdict, Word
 from agentos.events.intake import Control, WakeReason
 from agentos.events.model import Finish, Usage
 from agentos.ids import Digest, Name
@@ -192,10 +192,27 @@ class CallFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CallDoubted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """A started `once` call whose effects nobody can tell after a crash; it is not run again."""
+    """A started `once` call whose effects nobody can tell after a crash; it is not run again, but its tool is asked. With
+    probed, which is fed: the tool cannot tell, for that reason, and a person is waited for."""
 
     kind: ClassVar[str] = "call.doubted"
-    writer: ClassVar[str] = "recover"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("reason",)
+    writer: ClassVar[str] = "recover, call"
+    probed: bool = False
+
+
+class CallResolved(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A person says what became of a call. One in doubt ends by it, or starts again; one that had ended as unknown stays so,
+    and the model of the next turn reads the note. asked is the tool with its arguments, shortened."""
+
+    kind: ClassVar[str] = "call.resolved"
+    fed: ClassVar[bool] = True
+    private: ClassVar[tuple[str, ...]] = ("note", "asked", "result", "reason")
+    writer: ClassVar[str] = "admit, call"
+    resolution: Resolution
+    tool: Name
+    attempt: int
 
 
 class TurnCancelling(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -343,6 +360,7 @@ KINDS: dict[str, type[EntryData]] = {
         CallProgress,
         CallFinished,
         CallDoubted,
+        CallResolved,
         TurnCancelling,
         WakeFired,
         TurnResumed,

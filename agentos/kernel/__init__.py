@@ -8,20 +8,38 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__all__ = ["Conversation", "Kernel", "RunOutcome", "answer_item", "open"]
+__all__ = [
+    "Conversation",
+    "Doubt",
+    "Kernel",
+    "Listing",
+    "Page",
+    "RunOutcome",
+    "answer_item",
+    "doubts_of",
+    "open",
+    "resolve_item",
+]
 
 if TYPE_CHECKING:
     from agentos.kernel.commands import answer_item
     from agentos.kernel.conversation import Conversation
+    from agentos.kernel.doubts import Doubt, doubts_of, resolve_item
     from agentos.kernel.kernel import Kernel, open
+    from agentos.kernel.listing import Listing, Page
     from agentos.kernel.outcome import RunOutcome
 else:
     _HOMES = {
         "Conversation": "agentos.kernel.conversation",
+        "Doubt": "agentos.kernel.doubts",
         "Kernel": "agentos.kernel.kernel",
+        "Listing": "agentos.kernel.listing",
+        "Page": "agentos.kernel.listing",
         "RunOutcome": "agentos.kernel.outcome",
         "answer_item": "agentos.kernel.commands",
+        "doubts_of": "agentos.kernel.doubts",
         "open": "agentos.kernel.kernel",
+        "resolve_item": "agentos.kernel.doubts",
     }
 
     def __getattr__(name):

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 
 from agentos.clock import Clock
-from agentos.components import ConversationState, ConversationStatus, TurnConfig, Verdict
+from agentos.components import ConversationState, ConversationStatus, Resolution, TurnConfig, Verdict
 from agentos.effects import Runner
-from agentos.errors import ConfigurationError, ConversationBusy, ConversationClosed, InputRefused, KernelClosed
+from agentos.errors import (
+    AlreadyResolved,
+    ConfigurationError,
+    ConversationBusy,
+    ConversationClosed,
+    InputRefused,
+    KernelClosed,
+)
 from agentos.events.entry import Registry
 from agentos.events.intake import Answer, Cancel, Control, ControlItem, Input, Item
 from agentos.events.kinds import InputReceived
-from agentos.ids import CONVERSATION, CallId, LogId, Name, log_and_seq, name_of
+from agentos.ids import CONVERSATION, CallId, LogId, log_and_seq, name_of
 from agentos.journal import decode_units
+from agentos.kernel.doubts import resolve_item
 from agentos.kernel.loaded import Loaded, Ticket
 from agentos.kernel.logs import Foreign, Logs, inbox_row
 from agentos.kernel.outcome import RunOutcome
+from agentos.kernel.owners import busy_elsewhere
 from agentos.kernel.tick import Ticker
 from agentos.kernel.waiters import unheard
 from agentos.persistence.base import Store
 from agentos.settings import Settings
 
+POLLS_OF_A_SENDER = 10
+"""How often, within inbox_poll_ms, a sender asks whether its input was taken."""
+POLLS_PER_LOOK = 50
+"""After so many of these it looks whether the owner has died: a look is a write."""
 BLANK = "\u200b\u200c\u200d\ufeff \t\r\n\v\f\u00a0\u3000"
 
 
@@ -53,14 +67,11 @@ class Commands:
     async def send(self, log: LogId, text: str, key: str | None, ephemeral: bool) -> int:
         self._check_input(text)
         if key is not None:
-            keyed = Input(text=text, ephemeral=ephemeral, key=name_of(key))
-            return await self._send_by_inbox(log, f"input:{keyed.key}", keyed)
+            return await self._send_by_inbox(log, key, text, ephemeral)
         try:
             loaded = await self._accepting(log)
         except Foreign:
-            name = uuid.uuid4().hex
-            item = Input(text=text, ephemeral=ephemeral, key=Name(name))
-            return await self._send_by_inbox(log, f"input:{name}", item)
+            return await self._send_by_inbox(log, uuid.uuid4().hex, text, ephemeral)
         stored: asyncio.Future[int] = self._loop.create_future()
         self._feed_input(loaded, text, ephemeral, Ticket(stored, None))
         return await stored
@@ -72,13 +83,35 @@ class Commands:
             try:
                 loaded = await self._accepting(log)
             except Foreign as error:
-                raise ConversationBusy(log, 0) from error
+                raise await busy_elsewhere(self._store, log) from error
         ended: asyncio.Future[RunOutcome] = self._loop.create_future()
         self._feed_input(loaded, text, ephemeral, Ticket(None, ended))
         return await ended
 
     async def answer(self, request: str, verdict: Verdict, reason: str, by: str) -> None:
         await self._command(*answer_item(request, verdict, reason=reason, by=by))
+
+    async def resolve(self, call: str, resolution: Resolution, result: str | None, reason: str, by: str) -> None:
+        """By way of the inbox also for a log of this kernel: its key lets only the first one through."""
+        self.check_open()
+        log, key, item = await resolve_item(
+            self._store,
+            call,
+            resolution,
+            result=result,
+            reason=reason,
+            by=by,
+            bytes_max=self._settings.input_bytes_max,
+        )
+        try:
+            await self._logs.get(log)
+            mine = True
+        except Foreign:
+            mine = False
+        if not await self._store.post(inbox_row(log, key, item)):
+            raise AlreadyResolved(call)
+        if mine:
+            self._logs.route(log, item, key)
 
     async def interrupt(self, log: LogId, by: str) -> None:
         await self._command(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=name_of(by)))
@@ -94,7 +127,7 @@ class Commands:
         try:
             loaded = await self._logs.get(log)
         except Foreign as error:
-            raise ConversationBusy(log, 0) from error
+            raise await busy_elsewhere(self._store, log) from error
         state = loaded.slice.get(CONVERSATION, ConversationState)
         if state is None or not (state.open_turn or state.waiting):
             return None
@@ -124,32 +157,49 @@ class Commands:
             raise ConversationBusy(log, waiting)
         return loaded
 
-    async def _check_room(self, log: LogId) -> None:
-        """The bound on what waits, for an input that goes by way of the store."""
-        try:
-            await self._accepting(log)
-        except Foreign:
-            waiting = len(await self._store.inbox(log))
-            if waiting >= self._settings.inbox_max:
-                raise ConversationBusy(log, waiting) from None
-
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
         self._last_ticket += 1
         self._ticker.waiters.tickets[self._last_ticket] = ticket
         item = Input(text=text, ephemeral=ephemeral, ticket=self._last_ticket)
         self._ticker.feed(loaded, item, alone=not len(self._runner))
 
-    async def _send_by_inbox(self, log: LogId, key: str, item: Input) -> int:
-        """By way of the store, which remembers the key; whoever owns the log takes it."""
-        if await self._store.inbox_seq(log, key) is None:
-            await self._check_room(log)
-        await self._command(log, key, item)
-        while True:
-            end = await self._store.inbox_seq(log, key)
-            if end:
-                return await self._input_in_unit(log, end, item)
-            await self._clock.sleep(self._settings.inbox_poll_ms / 1000 / 10)
+    async def _send_by_inbox(self, log: LogId, key: str, text: str, ephemeral: bool) -> int:
+        """By way of the store, which remembers the key; whoever owns the log takes it.
+
+        Errors: ConversationBusy when the owner, another process, has not taken it within inbox_wait_s.
+        """
+        item = Input(text=text, ephemeral=ephemeral, key=name_of(key))
+        inbox_key = f"input:{item.key}"
+        await self._post_input(log, inbox_key, item)
+        poll_s = self._settings.inbox_poll_ms / 1000 / POLLS_OF_A_SENDER
+        until = self._clock.monotonic() + self._settings.inbox_wait_s
+        polls = 0
+        while not (end := await self._store.inbox_seq(log, inbox_key)):
+            if self._clock.monotonic() >= until:
+                raise await busy_elsewhere(self._store, log, key)
+            polls += 1
+            if polls % POLLS_PER_LOOK == 0:
+                await self._take_over(log)
+            await self._clock.sleep(poll_s)
             self.check_open()
+        return await self._input_in_unit(log, end, item)
+
+    async def _post_input(self, log: LogId, key: str, item: Input) -> None:
+        """An input that stands in the inbox already is not refused, however much stands there."""
+        is_known = await self._store.inbox_seq(log, key) is not None
+        try:
+            await (self._logs.get(log) if is_known else self._accepting(log))
+        except Foreign:
+            await self._post(log, key, item)
+            return
+        if await self._store.post(inbox_row(log, key, item)):
+            self._logs.route(log, item, key)
+
+    async def _take_over(self, log: LogId) -> None:
+        """When the owner has died, what it did not take is taken here."""
+        with contextlib.suppress(Foreign):
+            await self._logs.get(log)
+            await self._logs.take_inbox(log)
 
     async def _input_in_unit(self, log: LogId, end: int, item: Input) -> int:
         """The seq of an input's entry in the unit that took it. Raises ConversationClosed when the unit dropped it."""
@@ -162,17 +212,24 @@ class Commands:
         raise ConversationClosed(log)
 
     async def _command(self, log: LogId, key: str, item: Item) -> None:
-        """An item for a log of this kernel, or by the inbox for whoever owns it."""
+        """An item for a log of this kernel, or by the inbox for whoever owns it. Raises ConversationBusy."""
         self.check_open()
         try:
             loaded = await self._logs.get(log)
         except Foreign:
-            await self._store.post(inbox_row(log, key, item))
+            await self._post(log, key, item)
             return
-        if not isinstance(item, Input):
-            self._ticker.feed(loaded, item)
-        elif await self._store.post(inbox_row(log, key, item)):
-            self._logs.route(log, item, key)
+        if len(loaded.intake) >= self._settings.inbox_max:
+            raise ConversationBusy(log, len(loaded.intake))
+        self._ticker.feed(loaded, item)
+
+    async def _post(self, log: LogId, key: str, item: Item) -> None:
+        """Into the inbox, unless it is full. Raises ConversationBusy."""
+        if await self._store.inbox_seq(log, key) is None:
+            waiting = len(await self._store.inbox(log))
+            if waiting >= self._settings.inbox_max:
+                raise ConversationBusy(log, waiting)
+        await self._store.post(inbox_row(log, key, item))
 
 
 def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> tuple[LogId, str, Answer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from agentos.components import Verdict
+from agentos.components import Resolution, Verdict
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
 from agentos.ids import ConversationId
@@ -56,6 +56,12 @@ class Conversation:
     async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> None:
         """Answers an approval request, named by its call's id."""
         await self._client.answer(request, verdict, reason=reason, by=by)
+
+    async def resolve(
+        self, call: str, resolution: Resolution, *, result: str | None = None, reason: str = "", by: str = "user"
+    ) -> None:
+        """Says what became of a call in doubt, by its id; see `Kernel.resolve`."""
+        await self._client.resolve(call, resolution, result=result, reason=reason, by=by)
 
     async def interrupt(self, *, by: str = "user") -> None:
         """Ends the open turn as cancelled; started work is stopped, every call gets a result. Idle: does nothing."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import uuid
@@ -16,7 +15,7 @@ from agentos.clock import Clock, SystemClock
 from agentos.components import (
     Component,
     ConversationConfig,
-    ConversationState,
+    Resolution,
     ToolSpec,
     Verdict,
 )
@@ -50,18 +49,21 @@ from agentos.kernel.agents import agent_of, read_agent
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.commands import Commands
 from agentos.kernel.conversation import Conversation
+from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.following import Following
 from agentos.kernel.host import LiveHost
 from agentos.kernel.installing import Installing
+from agentos.kernel.listing import Listing, Page, list_conversations
 from agentos.kernel.logs import Foreign, Logs
 from agentos.kernel.outcome import RunOutcome
+from agentos.kernel.recovery import Recovery
 from agentos.kernel.services import LiveServices
 from agentos.kernel.tick import Ticker
-from agentos.kernel.waiters import unheard
+from agentos.kernel.waiters import beginning_of
 from agentos.kernel.watch import Watched, Watchers, follow
 from agentos.models.base import ModelClient
 from agentos.persistence import open_store
-from agentos.persistence.base import Rows, Store
+from agentos.persistence.base import Rows, Store, WriterRow
 from agentos.ports import Approval, Hook, Observer
 from agentos.resources import Scope
 from agentos.resources.scope import Level
@@ -71,6 +73,8 @@ from agentos.toolboxes.base import Toolbox
 from agentos.world import World
 
 _log = logging.getLogger(__name__)
+FROZEN_S = 5.0
+"""A kernel that did not run for so long may have been taken for dead."""
 
 
 class Kernel:
@@ -98,9 +102,9 @@ class Kernel:
         base_url: str | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        self.store: Store = open_store(store) if isinstance(store, str) else store
-        self.world = World()
         self.settings = settings or Settings()
+        self.store: Store = open_store(store, self.settings) if isinstance(store, str) else store
+        self.world = World()
         self.clock: Clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self._salts = salts or RandomSalts()
@@ -148,6 +152,7 @@ class Kernel:
             self.catalog, self._administration, self.world, self.scope, self.runner, self.clock
         )
         self._following = Following(self.catalog, self._installing, self.world)
+        self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
         self._pollers: list[asyncio.Task[None]] = []
         self._reloading = False
 
@@ -155,7 +160,10 @@ class Kernel:
         self.runner.open()
         self._commands.open()
         self.ticker.open(await self.store.open(uuid.uuid4().hex))
-        self._pollers.append(asyncio.get_running_loop().create_task(self._poll()))
+        loop = asyncio.get_running_loop()
+        self._pollers.append(loop.create_task(self._poll()))
+        if (every_s := self.settings.recover_poll_s) is not None:
+            self._pollers.append(loop.create_task(self._recovery.keep_looking(every_s)))
         return self
 
     async def __aexit__(
@@ -324,19 +332,22 @@ class Kernel:
             key=name_of(key) if key is not None else None,
         )
         loaded = self.logs.begin(LogId(id_), item)
-        loaded.begun = asyncio.get_running_loop().create_future()
-        loaded.begun.add_done_callback(unheard)
+        begun = beginning_of(loaded)
         self.ticker.feed(loaded, item)
-        await asyncio.shield(loaded.begun)
+        await asyncio.shield(begun)
         self.logs.evict()
         return Conversation(self, id_)
 
     async def _has_begun(self, log: LogId) -> bool:
-        """Whether the conversation is stored; one that is just being begun is waited for."""
+        """Whether the conversation is stored. One that is being begun is waited for, also when who began it was told that
+        the store is out of reach: what became of it is not known yet, and it is begun again if it must be."""
         loaded = self.ticker.loaded.get(log)
-        if loaded is not None and loaded.begun is not None:
-            await asyncio.shield(loaded.begun)
-        return loaded is not None or await self.store.log(log) is not None
+        if loaded is None:
+            return await self.store.log(log) is not None
+        if loaded.begun is not None or (loaded.head.new and loaded.flying):
+            await asyncio.shield(beginning_of(loaded))
+            return True
+        return not loaded.head.new
 
     async def get(self, id_: str) -> Conversation:
         """The handle of a stored conversation. Raises UnknownConversation."""
@@ -352,6 +363,10 @@ class Kernel:
         """Ids of stored conversations, oldest first; state as `ps` shows it."""
         sql = "select id from conversations where state = coalesce(?, state) order by started_at, id"
         return [ConversationId(row[0]) for row in (await self.query(sql, (state,))).rows]
+
+    async def page(self, listing: Listing | None = None) -> Page:
+        """A page of stored conversations with what `ps` shows of each. Raises UnknownConversation, StoreError."""
+        return await list_conversations(self.store, listing or Listing())
 
     async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
         """Stored entries of a conversation with their bodies."""
@@ -383,6 +398,21 @@ class Kernel:
         """Answers an approval request from any process; a request that is decided already stays as it is."""
         await self._commands.answer(request, verdict, reason, by)
 
+    async def resolve(
+        self, call: str, resolution: Resolution, *, result: str | None = None, reason: str = "", by: str = "user"
+    ) -> None:
+        """Says what became of a call in doubt, from any process; result is what it brought, where somebody knows.
+
+        While the call waits for a person (`doubt_s` of its agent) it ends by that, or is started again. One that has ended
+        with an unknown outcome stays so, and the model reads a note at the beginning of the next turn.
+        Errors: UnknownCall, NotInDoubt, AlreadyResolved, InputRefused, StoreUnavailable.
+        """
+        await self._commands.resolve(call, resolution, result, reason, by)
+
+    async def doubts(self, conversation: str | None = None) -> list[Doubt]:
+        """The calls of one conversation, or of all, that nobody knows the outcome of and that nobody has resolved."""
+        return await doubts_of(self.store, conversation)
+
     async def interrupt(self, id_: str, *, by: str = "user") -> None:
         await self._commands.interrupt(LogId(id_), by)
 
@@ -401,23 +431,21 @@ class Kernel:
         a living process owns are left to it.
         """
         self._commands.check_open()
-        resumed = []
-        for log in await self.store.open_logs():
-            if only is not None and log not in only:
-                continue
-            try:
-                loaded = await self.logs.get(LogId(log))
-            except Foreign:
-                continue
-            except UnknownConversation:
-                loaded = None
-            await self.logs.take_inbox(LogId(log))
-            state = loaded.slice.get(CONVERSATION, ConversationState) if loaded is not None else None
-            if loaded is not None and state is not None and (loaded.resumed or state.open_turn or state.waiting):
-                resumed.append(Conversation(self, ConversationId(log)))
-                for call in list(loaded.slice.rows):
-                    self._host.ask_port(loaded, call)
-        return resumed
+        return [Conversation(self, ConversationId(log)) for log in await self._recovery.recover(only)]
+
+    async def writers(self) -> list[WriterRow]:
+        """Every process that ever opened the store for writing, oldest first, and whether it lives."""
+        return await self.store.writers()
+
+    async def declare_dead(self, writer: int) -> bool:
+        """On a person's word: what this writer owns may be taken over from now on, and it stores nothing there any more.
+
+        For a process that hangs, or whose machine is out of reach: a store knows by itself of those that have ended. A
+        tool that still runs there goes on until its process finds out, or ends. Take up its turns with `recover`.
+        False when there is no such writer, or it had ended, or is this kernel itself.
+        """
+        self._commands.check_open()
+        return await self.store.declare_dead(writer)
 
     async def _follow(self, log: LogId) -> None:
         """Takes up what was edited for the next turn of a conversation; one that others own is theirs to look after."""
@@ -448,15 +476,23 @@ class Kernel:
                 _log.warning("edited files could not be taken up: %s: %s", type(error).__name__, error)
 
     async def _poll(self) -> None:
-        """Sees what other processes wrote for us; a store that is out of reach is asked again."""
-        behind = False
+        """Sees what other processes wrote for us, and took from us; a store that is out of reach is asked again."""
+        poll_s = self.settings.inbox_poll_ms / 1000
+        behind = doubtful = False
         while True:
-            await self.clock.sleep(self.settings.inbox_poll_ms / 1000)
-            with contextlib.suppress(StoreUnavailable):
+            began = self.clock.monotonic()
+            await self.clock.sleep(poll_s)
+            doubtful = doubtful or self.clock.monotonic() - began > poll_s + FROZEN_S
+            try:
+                if doubtful:
+                    await self.logs.let_go_of_lost()
+                    doubtful = False
                 behind = self.store.changed() or behind
                 if behind:
                     await self.logs.poll()
                     behind = False
+            except StoreUnavailable:
+                doubtful = True
 
 
 async def _watch(kernel: Kernel, log: LogId, after: int) -> AsyncIterator[Watched]:

@@ -18,7 +18,8 @@ class Loaded:
     """Live bookkeeping of one log; nothing of it is stored.
 
     flying: a unit of it is on its way to the store, and no pass may begin until it is known what became of it; again:
-    intake came meanwhile. begun is for who waits for a new log's first unit. resumed: it was taken over with an open turn.
+    intake came meanwhile. begun is for who waits for a new log's first unit. resumed: when it was taken over, a turn of it
+    was open, or began.
     """
 
     __slots__ = (

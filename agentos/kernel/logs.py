@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+from collections import deque
 from collections.abc import Awaitable, Sequence
 
 import msgspec
 
 from agentos import codec
-from agentos.components import CallState, CallStatus, ConversationState, TurnConfig, TurnState
+from agentos.components import (
+    CallState,
+    CallStatus,
+    ConversationConfig,
+    ConversationState,
+    ConversationStatus,
+    TurnConfig,
+    TurnState,
+)
 from agentos.effects import Runner
 from agentos.errors import KernelClosed, StoreDamaged, StoreUnavailable, UnknownConversation
 from agentos.events.entry import Registry, seed_digest
 from agentos.events.intake import POST_KIND, POSTED, Delegate, Item, Resume, Start
 from agentos.ids import CONVERSATION, Digest, Kind, LogId
-from agentos.journal import Head, Times, fold
+from agentos.journal import Folded, Head, Times, load_log
 from agentos.kernel.catalog import Catalog
+from agentos.kernel.dormant import SHORT, Dormant
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.tick import STORE_RETRY_S, Ticker
-from agentos.kernel.waiters import unheard
-from agentos.persistence.base import InboxRow, LogRow, Store, StoredEntry
+from agentos.kernel.waiters import fail_asks, unheard
+from agentos.persistence.base import InboxRow, LogRow, Store
 from agentos.world import World
+
+_log = logging.getLogger(__name__)
 
 
 class Foreign(Exception):
@@ -44,10 +57,13 @@ class Logs:
         self._world, self._store, self._catalog = world, store, catalog
         self._ticker, self._registry, self._runner, self._live_max = ticker, registry, runner, live_max
         self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
+        self._overtaken: set[LogId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._fed: set[tuple[str, str]] = set()
         self._taken: set[tuple[str, str]] = set()
         self._reading = 0
+        self._due: deque[LogId] = deque()
+        self.dormant = Dormant(ticker.clock, self._wake)
         self.mine: set[LogId] = set()
         self.closed = False
 
@@ -66,6 +82,8 @@ class Logs:
         )
         loaded = Loaded(self._world.load(log), Head(row=row, new=True), Times())
         self._register(loaded)
+        if log in self._loads:
+            self._overtaken.add(log)
         return loaded
 
     async def get(self, log: LogId) -> Loaded:
@@ -79,8 +97,7 @@ class Logs:
                 raise KernelClosed
             task = self._loads.get(log)
             if task is None:
-                task = self._loads[log] = asyncio.get_running_loop().create_task(self._load(log))
-                task.add_done_callback(lambda _: self._loads.pop(log, None))
+                task = self._loads[log] = asyncio.get_running_loop().create_task(self._loading(log))
                 task.add_done_callback(unheard)
             await asyncio.shield(task)
         return found
@@ -151,7 +168,11 @@ class Logs:
             self._taken.clear()
 
     def lost(self, loaded: Loaded) -> None:
-        """Another writer has the log: what runs for it is stopped, who waits is told, and posted items are handed on."""
+        """Another writer has the log: what runs for it is stopped, who waits is told, and posted items are handed on.
+
+        Those with a key lie in the inbox already. Who began a conversation that another process began under the same key
+        has what was wanted.
+        """
         log, intake = loaded.log, loaded.intake
         keyed = {id(item) for item in intake if id(item) in loaded.keys}
         error = StoreUnavailable(self._store.url, f"another process has taken over {log}; send again")
@@ -160,10 +181,40 @@ class Logs:
         self._runner.stop(log)
         for item in intake:
             if not self._ticker.waiters.tell(item, error) and type(item) in POST_KIND and id(item) not in keyed:
-                self._background(self._store.post(inbox_row(log, f"handed:{os.urandom(8).hex()}", item)))
-        for waiter in loaded.asks.values():
-            if not waiter.done():
-                waiter.set_exception(error)
+                self._background(self._hand_on(log, item))
+        self._ticker.waiters.begun(loaded)
+        fail_asks(loaded, error)
+
+    async def _hand_on(self, log: LogId, item: Item) -> None:
+        """Something that was acknowledged, and that only the new owner can do."""
+        row = inbox_row(log, f"handed:{os.urandom(8).hex()}", item)
+        while not self.closed:
+            try:
+                await self._store.post(row)
+                break
+            except StoreUnavailable:
+                await self._ticker.clock.sleep(STORE_RETRY_S)
+        self.route(log, item, row.key)  # the new owner may have died meanwhile
+
+    async def let_go_of_lost(self) -> None:
+        """Finds out which logs others have taken over, after this process was frozen or its store out of reach: what runs
+        for them is stopped now, not when it ends. Those at rest are found out by their next unit."""
+        for log, loaded in list(self._ticker.loaded.items()):
+            if not (self._runner.busy(log) or loaded.asks) or loaded.head.new:
+                continue
+            row, mine = await self._store.log(log), loaded.head.row
+            is_here = self._ticker.loaded.get(log) is loaded and not loaded.flying
+            if is_here and row is not None and (row.owner, row.epoch) != (mine.owner, mine.epoch):
+                self._ticker.lose(loaded)
+
+    def goes_on(self, loaded: Loaded) -> bool:
+        """Whether a turn is open, or one can begin here that takes what waits."""
+        state = loaded.slice.get(CONVERSATION, ConversationState)
+        config = loaded.slice.get(CONVERSATION, ConversationConfig)
+        if state is None or config is None:
+            return False
+        waits = bool(state.waiting) and state.status is not ConversationStatus.PAUSED
+        return bool(state.open_turn) or (waits and config.slug in self._catalog.agents)
 
     def unload(self, loaded: Loaded) -> None:
         self._ticker.forget(loaded.log)
@@ -182,10 +233,32 @@ class Logs:
             if over <= 0:
                 return
             state = loaded.slice.get(CONVERSATION, ConversationState)
-            idle = not (loaded.intake or loaded.asks or loaded.alarms or loaded.head.new or loaded.flying)
+            idle = not (loaded.intake or loaded.asks or loaded.head.new or loaded.flying) and _waits_long(loaded)
             if idle and state is not None and not self._runner.busy(loaded.log) and not _waits_for_slot(loaded, state):
+                if loaded.alarms:
+                    due = (loaded.alarms[key].due_at for key in loaded.timers)
+                    self.dormant.add(loaded.log, min(due, default=None))
                 self.unload(loaded)
                 over -= 1
+
+    def _wake(self, log: LogId) -> None:
+        """The time that a log which is away waits for has come."""
+        self._due.append(log)
+        if len(self._due) == 1:
+            self._background(self._load_due())
+
+    async def _load_due(self) -> None:
+        """One after the other; each rings as it is loaded."""
+        while self._due:
+            log = self._due[0]
+            try:
+                await self._patiently(log)
+            except (Foreign, KernelClosed):
+                self.dormant.discard(log)
+            except Exception as error:
+                self.dormant.discard(log)
+                _log.error("%s has a time to keep and cannot be loaded: %s: %s", log, type(error).__name__, error)
+            self._due.popleft()
 
     def touched(self, loaded: Loaded) -> None:
         """Moves a conversation to the end of the line for eviction."""
@@ -195,13 +268,28 @@ class Logs:
 
     async def close(self) -> None:
         self.closed = True
+        self.dormant.close()
         waiting = [*self._tasks, *self._loads.values()]
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
+    async def _loading(self, log: LogId) -> Loaded:
+        """One loading for all who want the log now. Once it has ended nobody finds it any more: whoever waits for what is
+        done already would never let others run, when the log was let go in between."""
+        try:
+            return await self._load(log)
+        finally:
+            self._loads.pop(log, None)
+
     async def _load(self, log: LogId) -> Loaded:
-        """Nothing in memory changes before everything is read, so that a store that fails half-way leaves no trace."""
+        """Nothing in memory changes before everything is read, so that a store that fails half-way leaves no trace.
+
+        A log that is begun here while it is read, as a delegation does, may have got new entries between two reads, and
+        may have been let go again: it is looked for anew."""
+        self._overtaken.discard(log)
+        if (begun := self._ticker.loaded.get(log)) is not None:
+            return begun
         row = await self._store.log(log)
         if row is None:
             raise UnknownConversation(log)
@@ -209,35 +297,44 @@ class Logs:
         if taken_over:
             row = await self._store.claim(log)
             if row is None:
+                self.mine.discard(log)
                 raise Foreign(log)
-        stored = await self._read(log, row)
-        snapshot = await self._store.last_snapshot(log)
-        alarms = [row for row in await self._store.wakeups() if row.log == log] if taken_over else []
-        if (begun := self._ticker.loaded.get(log)) is not None:  # while it was read
-            return begun
-        slice_, times = fold(self._world, log, stored, self._registry)
-        loaded = Loaded(slice_, Head(row=row, snapshot=snapshot), times)
+        folded = await self._read(log)
+        alarms = await self._store.wakeups(log) if taken_over or log in self.dormant else []
+        posted = await self._store.inbox(log) if taken_over else []
+        if log in self._overtaken:
+            return await self._load(log)
+        self._check_head(row, folded)
+        slice_ = self._world.take(folded.slice)
+        loaded = Loaded(slice_, Head(row=row, snapshot=folded.snapshot), folded.times)
         self._register(loaded)
+        self.dormant.discard(log)
+        arm = self._ticker.alarms.arm if taken_over else self._ticker.alarms.arm_again
         for alarm in alarms:
-            self._ticker.alarms.arm(loaded, alarm)
+            arm(loaded, alarm)
         state = slice_.get(CONVERSATION, ConversationState)
         if taken_over and state is not None and (state.open_turn or state.waiting):
-            loaded.resumed = bool(state.open_turn)
+            loaded.resumed = self.goes_on(loaded)
             self._ticker.feed(loaded, Resume())
+        for post in posted:
+            self.route(log, item_of(post), post.key)
         return loaded
 
-    async def _read(self, log: LogId, row: LogRow) -> list[StoredEntry]:
-        """Entries that are sure to fold, with the context of an open turn at hand. Raises StoreDamaged, CodecError."""
-        stored = await self._store.entries(log)
-        if not stored or stored[-1].digest != row.digest or stored[-1].seq != row.seq:
-            raise StoreDamaged(self._store.url, f"the head of {log} is not its last entry")
-        slice_, _ = fold(World(), log, stored, self._registry)
-        state = slice_.get(CONVERSATION, ConversationState)
+    def _check_head(self, row: LogRow, folded: Folded) -> None:
+        if folded.digest != row.digest or folded.seq != row.seq:
+            raise StoreDamaged(
+                self._store.url, f"the head of {row.id} is at seq {row.seq} and not its last entry, at {folded.seq}"
+            )
+
+    async def _read(self, log: LogId) -> Folded:
+        """The log apart from the World, with the context of an open turn at hand. Raises StoreDamaged, CodecError."""
+        folded = await load_log(self._store, log, self._registry)
+        state = folded.slice.get(CONVERSATION, ConversationState)
         if state is not None and state.open_turn:
-            config = slice_.get(state.open_turn, TurnConfig)
+            config = folded.slice.get(state.open_turn, TurnConfig)
             assert config is not None, "an open turn has a configuration"
             await self._know(config.context)
-        return stored
+        return folded
 
     async def _know(self, digest: Digest) -> None:
         if self._catalog.knows(digest):
@@ -258,6 +355,11 @@ class Logs:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _waits_long(loaded: Loaded) -> bool:
+    """Whether every time that it waits for is one that the kernel keeps for it while it is away."""
+    return all(reason not in SHORT for reason, _, _ in loaded.alarms)
 
 
 def _waits_for_slot(loaded: Loaded, state: ConversationState) -> bool:

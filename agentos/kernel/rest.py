@@ -21,3 +21,9 @@ def open_requests(kernel: Kernel) -> list[CallId]:
     """The approval requests of loaded conversations that nobody has answered, by the ids of their calls."""
     waiting = kernel.world.find(CallState, status=CallStatus.WAITING, waiting=Waiting.APPROVAL)
     return [CallId(id_) for id_, _ in waiting]
+
+
+def open_doubts(kernel: Kernel) -> list[CallId]:
+    """The calls in doubt of loaded conversations that wait for a person, by their ids."""
+    waiting = kernel.world.find(CallState, status=CallStatus.WAITING, waiting=Waiting.DOUBT)
+    return [CallId(id_) for id_, state in waiting if state.doubted]

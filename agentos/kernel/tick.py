@@ -7,7 +7,6 @@ in order of arrival. While an append is under way elsewhere, what arrives waits 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -33,7 +32,7 @@ from agentos.journal import Sealed, apply, posted_item, seal
 from agentos.kernel.alarms import Alarms
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.waiters import Waiters
-from agentos.persistence.base import Store, Unit, Verdict
+from agentos.persistence.base import LogRow, Store, Unit, Verdict
 from agentos.settings import Settings
 from agentos.systems import Schedule, run_pass
 from agentos.world import Oracle, View, World
@@ -315,7 +314,7 @@ class Ticker:
             elif verdict is Verdict.FENCED:
                 self._lost(running)
             else:
-                self._find_out(running, 0.0)
+                self._find_out(running)
         for (_, future), verdict in zip(admin, verdicts[len(flight) :], strict=True):
             if not future.done():
                 future.set_result(verdict)
@@ -435,37 +434,54 @@ class Ticker:
         flight: list[_InFlight],
         admin: list[tuple[Unit, asyncio.Future[Verdict]]],
     ) -> None:
-        """Senders are told; everything else waits until the store is back and says whether the units are there."""
+        """Everything waits until the store is back and says whether the units are there; senders, not for ever."""
         for running in flight:
-            for item in running.view.taken:
-                self.waiters.tell(item, error)
-            self.waiters.begun(running.loaded, error)
-            self._find_out(running, STORE_RETRY_S)
+            self._find_out(running, error)
         for _, future in admin:
             if not future.done():
                 future.set_exception(error)
 
-    def _find_out(self, running: _InFlight, delay_s: float) -> None:
-        task = self._loop.create_task(self._look(running, delay_s))
+    def _find_out(self, running: _InFlight, error: StoreUnavailable | None = None) -> None:
+        task = self._loop.create_task(self._look(running, error))
         self._finding.add(task)
         task.add_done_callback(self._finding.discard)
 
-    async def _look(self, running: _InFlight, delay_s: float) -> None:
+    async def _look(self, running: _InFlight, error: StoreUnavailable | None) -> None:
         """What became of a unit, when the connection was lost at the commit: the head of its log tells."""
-        row, found = None, False
-        while not found:
-            await self.clock.sleep(delay_s)
-            with contextlib.suppress(StoreUnavailable):
-                row, found = await self._store.log(running.loaded.log), True
-            delay_s = STORE_RETRY_S
-        unit = running.sealed.unit
+        row, unit = await self._row_of(running, error), running.sealed.unit
         if row is None or (row.owner == self.writer and row.digest == unit.previous):
+            if error is not None:
+                self._tell(running, error)
+                await self.clock.sleep(STORE_RETRY_S)  # it can be read, which does not mean that it can be written
             self._not_stored(running)
         elif row.owner == self.writer and row.digest == unit.digest:
             self._stored(running)
         else:
             self._lost(running)
         self._go_on()
+
+    async def _row_of(self, running: _InFlight, error: StoreUnavailable | None) -> LogRow | None:
+        """The log as it is stored, however long that takes; who waits for the unit is told when it takes too long."""
+        untold = error or StoreUnavailable(self._store.url, "it is gone, and nobody knows yet what it has stored")
+        timer = self.clock.call_later(self._settings.unknown_commit_s, lambda: self._tell(running, untold))
+        try:
+            while True:
+                try:
+                    return await self._store.log(running.loaded.log)
+                except StoreUnavailable:
+                    await self.clock.sleep(STORE_RETRY_S)
+        finally:
+            timer.cancel()
+
+    def _tell(self, running: _InFlight, error: StoreUnavailable) -> None:
+        """Who waits for what a unit brings learns that it is not stored, or that nobody knows."""
+        for item in running.view.taken:
+            self.waiters.tell(item, error)
+        self.waiters.begun(running.loaded, error)
+
+    def lose(self, loaded: Loaded) -> None:
+        """Another writer owns a log that has no unit on its way."""
+        self._host.lost(loaded)
 
     async def close(self) -> None:
         """Nobody is left waiting, and no timer either."""

@@ -22,6 +22,14 @@ def unheard(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
+def beginning_of(loaded: Loaded) -> asyncio.Future[None]:
+    """What all share who wait until the first unit of a new log is stored, each behind a shield."""
+    if loaded.begun is None:
+        loaded.begun = asyncio.get_running_loop().create_future()
+        loaded.begun.add_done_callback(unheard)
+    return loaded.begun
+
+
 class Waiters:
     """The tickets of inputs on their way; the asks of stored ones stand with their conversation."""
 
@@ -98,6 +106,7 @@ class Waiters:
             ticket.fail(KernelClosed())
         self.tickets.clear()
         for conversation in loaded:
+            self.begun(conversation, KernelClosed())
             fail_asks(conversation, KernelClosed())
 
 

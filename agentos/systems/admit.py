@@ -35,6 +35,7 @@ from agentos.events.intake import (
     ModelReport,
     Probed,
     Progress,
+    Resolve,
     SlotFree,
     Start,
     Wake,
@@ -52,7 +53,9 @@ from agentos.events.kinds import (
 from agentos.ids import CONVERSATION, CallId, Micros, Name, log_and_seq
 from agentos.systems.ending import replace, settling, stopping
 from agentos.systems.inner import is_asked
+from agentos.systems.resolve import admit_resolution
 from agentos.systems.schedule import system
+from agentos.systems.window import moved
 from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
 
@@ -87,15 +90,17 @@ def _begin_turn(view: View) -> Decision:
         inputs=tuple(waiting.seq for waiting in taken),
         ephemeral=tuple(waiting.seq for waiting in taken if waiting.ephemeral),
         causes=tuple(waiting.cause for waiting in taken if waiting.cause is not None),
+        resolutions=state.resolutions,
         started_at=view.now,
         step_limit=limits.step_limit,
         call_limit=limits.call_limit,
         deadline_at=deadline,
     )
     changes = (
-        (CONVERSATION, replace(state, open_turn=turn, waiting=state.waiting[len(taken) :])),
+        (CONVERSATION, replace(state, open_turn=turn, waiting=state.waiting[len(taken) :], resolutions=())),
         (turn, pinned),
         (turn, TurnState(phase=Phase.PROMPT)),
+        *moved(view, turn, len(taken) + bool(state.resolutions), limits.window_messages),
     )
     alarms = (Alarm(WakeReason.DEADLINE.value, turn, deadline),) if deadline is not None else ()
     return Decision((Draft(data=TurnStarted(), turn=turn, changes=changes),), alarms=alarms)
@@ -237,8 +242,12 @@ def _wake(view: View, item: Wake) -> Decision:
 def _is_awaited(view: View, item: Wake) -> bool:
     """Whether the call still waits for a person, or for its child, as it did when the time was set."""
     call = view.find(item.call, CallState)
-    if call is None or item.reason is WakeReason.APPROVAL:
-        return call is not None and call.waiting is Waiting.APPROVAL
+    if call is None:
+        return False
+    if item.reason is WakeReason.APPROVAL:
+        return call.waiting is Waiting.APPROVAL
+    if item.reason is WakeReason.DOUBT:
+        return bool(call.doubted)
     return call.status is CallStatus.STARTED
 
 
@@ -322,6 +331,7 @@ _TAKE: dict[type, Callable[[View, Any], Decision]] = {
     ChildEnded: _late_child,
     SlotFree: _free,
     Answer: _stale_answer,
+    Resolve: admit_resolution,
     ModelReport: _stale_report,
     CallReport: _stale_report,
     HookReport: _stale_hook,

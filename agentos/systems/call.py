@@ -21,6 +21,7 @@ from agentos.events.intake import (
     Item,
     Probed,
     Progress,
+    Resolve,
     Start,
     Wake,
     WakeReason,
@@ -32,6 +33,7 @@ from agentos.systems.ending import decided, finished_call, open_calls, replace
 from agentos.systems.gate import find_tool, said_of
 from agentos.systems.inner import nested
 from agentos.systems.reports import call_ended, grace_over
+from agentos.systems.resolve import doubted, nobody_came, resolved, waits_for_person
 from agentos.systems.schedule import system
 from agentos.systems.task import task_of
 from agentos.world import Decision, Post, View
@@ -47,12 +49,16 @@ def call(view: View, turn: int) -> Decision:
     """CALL -> PROMPT, or to an end, with the last result of the step."""
     state = view.get(turn, TurnState)
     for item in view.intake:
+        if isinstance(item, Probed) and waits_for_person(view, state, item):
+            return doubted(view, state, item)
         if isinstance(item, (CallReport, ChildEnded, Probed)):
             ended = log_and_seq(item.call)[1] if isinstance(item, ChildEnded) else item.call
             return call_ended(view, state, item, others_open=_others(view, state, ended))
         if isinstance(item, Progress):
             return _progress(view)
-        decision = _of_inner_calls(view, state, item)
+        decision = _of_doubts(view, state, item)
+        if decision is NOTHING:
+            decision = _of_inner_calls(view, state, item)
         if decision is not NOTHING:
             return decision
     return _start_calls(view, state)
@@ -61,6 +67,15 @@ def call(view: View, turn: int) -> Decision:
 def _others(view: View, state: TurnState, call_: int) -> bool:
     """Whether other calls are open."""
     return any(other != call_ for other in open_calls(view, state))
+
+
+def _of_doubts(view: View, state: TurnState, item: Item) -> Decision:
+    """What a person says of a call in doubt, and that nobody said anything in time."""
+    if isinstance(item, Resolve):
+        return resolved(view, state, item, others_open=_others(view, state, log_and_seq(item.call)[1]))
+    if isinstance(item, Wake) and item.reason is WakeReason.DOUBT:
+        return nobody_came(view, state, item, others_open=_others(view, state, item.call))
+    return NOTHING
 
 
 def _of_inner_calls(view: View, state: TurnState, item: Item) -> Decision:

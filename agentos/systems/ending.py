@@ -51,7 +51,9 @@ def finished_call(
     """The entry at seq that finishes a call, and the turn after it: the last open call moves it on. state may be ahead of
     the view by what the decision has finished already."""
     before = view.find(call, CallState) or CallState(status=CallStatus.PROPOSED)
-    call_state = replace(before, status=data.status, kind=data.call_kind, waiting=None, finish=data.finish, result=seq)
+    call_state = replace(
+        before, status=data.status, kind=data.call_kind, waiting=None, finish=data.finish, result=seq, doubted=0
+    )
     after = replace(state, resumes=0) if data.source is not CallSource.DECIDED and state.resumes else state
     if call in state.inner:
         data = replace(data, parent=view.get(call, CallConfig).parent)
@@ -147,8 +149,8 @@ def let_go(view: View, state: TurnState, calls: list[int]) -> tuple[Decision, Tu
 
 
 def may_end_by_itself(call: CallState) -> bool:
-    """It runs here or in a child, or a probe asks what became of it."""
-    return call.status is CallStatus.STARTED or call.waiting is Waiting.DOUBT
+    """It runs here or in a child, or a probe asks what became of it; one that waits for a person does not."""
+    return call.status is CallStatus.STARTED or (call.waiting is Waiting.DOUBT and not call.doubted)
 
 
 def has_slot(state: CallState) -> bool:

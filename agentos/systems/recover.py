@@ -57,9 +57,10 @@ def recover(view: View, _conversation: int) -> Decision:
     state = view.get(turn, TurnState)
     data = TurnResumed(n=state.resumes + 1, fork=item.fork)
     loose = _cut_loose(view) if item.fork else ()
-    if state.resumes >= view.pinned(turn).limits.resumes_max and state.phase is not Phase.SETTLING:
-        return _no_progress(view, data, item, loose)
-    state = replace(state, resumes=state.resumes + 1)
+    if _lost_work(view, state):
+        if state.resumes >= view.pinned(turn).limits.resumes_max and state.phase is not Phase.SETTLING:
+            return _no_progress(view, data, item, loose)
+        state = replace(state, resumes=state.resumes + 1)
     taken = _Taken(view, state, item.fork)
     taken.drafts.append(Draft(data=data, turn=turn, changes=((turn, state), *loose), fed=item))
     if state.requested:
@@ -70,6 +71,14 @@ def recover(view: View, _conversation: int) -> Decision:
         if view.get(call, CallState).status in OPEN_STATUSES:
             _take_up(taken, call)
     return Decision(tuple(taken.drafts), tuple(taken.posts), tuple(taken.effects), tuple(taken.alarms))
+
+
+def _lost_work(view: View, state: TurnState) -> bool:
+    """Whether the crash has ended anything. A turn that waits for a person, a child or a time may be taken up for ever."""
+    calls = [view.get(call, CallState) for call in open_calls(view, state)]
+    return bool(state.requested) or any(
+        call.waiting is Waiting.HOOK or (may_end_by_itself(call) and call.child is None) for call in calls
+    )
 
 
 class _Taken:
@@ -146,7 +155,9 @@ def _take_up(taken: _Taken, call: int) -> None:
     doubted = before.waiting is Waiting.DOUBT
     if before.waiting is Waiting.HOOK:
         taken.effects.append(AskHook(view.log, view.turn, call, BEFORE_CALL, config.tool, config.arguments))
-    elif not may_end_by_itself(before) or (before.child is not None and not taken.fork):
+    elif before.doubted and not taken.fork:
+        return  # a person is waited for, as before
+    elif not (may_end_by_itself(before) or before.doubted) or (before.child is not None and not taken.fork):
         return
     elif taken.fork:
         taken.finish(call, CallStatus.UNKNOWN, "fork", UNKNOWN_IN_FORK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentos.components import CallState, CallStatus, ConversationState, Outcome, Phase, TurnState
+from agentos.components import CallState, CallStatus, ConversationState, Outcome, Phase, TurnState, Waiting
 from agentos.events.entry import Draft
 from agentos.events.intake import CallReport, ChildEnded, ModelReport, Probed, Wake
 from agentos.events.kinds import AskedCall, CallFinished, CallSource, ModelFinished, WakeFired
@@ -54,6 +54,8 @@ def call_ended(view: View, state: TurnState, item: CallReport | ChildEnded | Pro
     call = log_and_seq(item.call)[1] if isinstance(item, ChildEnded) else item.call
     before = view.find(call, CallState)
     stale = before is None or before.status not in (CallStatus.STARTED, CallStatus.WAITING)
+    if before is not None and isinstance(item, Probed):
+        stale = before.waiting is not Waiting.DOUBT or bool(before.doubted)
     if stale or (isinstance(item, CallReport) and before is not None and before.attempt != item.attempt):
         return Decision(dropped=(item,))
     first = NOTHING

@@ -27,6 +27,7 @@ from agentos.events.kinds import TurnFinished
 from agentos.ids import CONVERSATION, CallId, log_and_seq
 from agentos.systems.ending import decided, finished_call, may_end_by_itself, open_calls, replace
 from agentos.systems.reports import call_ended, grace_over, reply_draft
+from agentos.systems.resolve import why_in_doubt
 from agentos.systems.schedule import system
 from agentos.world import Decision, Post, View
 from agentos.world.view import NOTHING
@@ -54,9 +55,10 @@ def _close(view: View, state: TurnState, calls: list[int]) -> Decision:
     why = NOT_STARTED.format(state.outcome_name or (state.outcome and state.outcome.value))
     drafts = []
     for seq, call in enumerate(calls, view.next):
-        draft, state = finished_call(
-            view, state, call, decided(CallStatus.CANCELLED, "not_started"), why, others_open=True, seq=seq
-        )
+        data, text = decided(CallStatus.CANCELLED, "not_started"), why
+        if (before := view.get(call, CallState)).doubted:
+            data, text = decided(CallStatus.UNKNOWN), why_in_doubt(view, before)
+        draft, state = finished_call(view, state, call, data, text, others_open=True, seq=seq)
         drafts.append(draft)
     return Decision(tuple(drafts))
 

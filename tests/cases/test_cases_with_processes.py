@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from agentos.clock import SystemClock
@@ -22,6 +21,7 @@ from agentos.kernel import open as open_kernel
 from agentos.toolboxes.process import ProcessLimits
 from agentos.toolboxes.python import PythonToolbox
 from agentos.toolboxes.script import ScriptToolbox
+from tests.processes import new_processes, own_children
 from tests.support import Mind, call, calls, entries_of, results
 
 QUICK = ProcessLimits(drain_s=0.2, grace_s=0.2, leftover_s=0.1, memory_bytes=2 * 1024 * 1024)
@@ -31,8 +31,9 @@ HANG_S = 60.0
 
 @pytest.fixture(autouse=True)
 def _no_process_is_left() -> Iterator[None]:
+    before = own_children()
     yield
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(before) == []
 
 
 @pytest.fixture

@@ -200,7 +200,8 @@ def test_a_conversation_that_another_process_works_on_is_told(project: Cli) -> N
 
         assert running.poll() is None
     assert told.out == ""
-    assert "is at work in another process; send again" in told.err
+    assert "is at work in another process (" in told.err
+    assert f"pid {running.pid}" in told.err
 
 
 @pytest.mark.parametrize("presses", [1, 2])

@@ -17,15 +17,15 @@ def test_ps_lists_conversations_as_processes(shared: Cli) -> None:
 
     assert head.split() == ["id", "agent", "state", "depth", "parent", "turns", "calls", "tokens", "age"]
     assert [line.split()[1:4] for line in lines] == [
-        ["helper", "idle", "0"],
         ["lead", "idle", "0"],
         ["helper", "idle", "1"],
+        ["helper", "idle", "0"],
     ]
-    assert lines[2].split()[4] == lines[1].split()[0]
+    assert lines[1].split()[4] == lines[0].split()[0]
 
 
 def test_ps_as_json_has_whole_ids_and_plain_numbers(shared: Cli) -> None:
-    first, lead, child = shared.read("ps", "--json").data["conversations"]
+    lead, child, first = shared.read("ps", "--json").data["conversations"]
 
     assert set(first) == {*COLUMNS} - {"age"} | {"started_at_us", "updated_at_us", "age_s"}
     assert (first["depth"], first["parent"], first["turns"], first["calls"]) == (0, None, 1, 1)

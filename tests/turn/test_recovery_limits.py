@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agentos.components import ToolboxSharing
+from agentos.components import CallState, ToolboxSharing, Verdict
 from agentos.definitions import PolicyRule
 from agentos.errors import ModelError
 from agentos.toolboxes.python import tool
@@ -63,6 +63,25 @@ async def test_a_call_that_dies_with_its_process_again_and_again_is_given_up() -
         assert len(ran) == 4
         assert [status for status, _ in await results(conversation)] == ["lost"] * 3 + ["unknown(no_progress)"]
         assert (await conversation.ask("go on")).text == "well again"
+
+
+async def test_a_turn_that_waits_for_a_person_is_taken_up_however_often_its_process_ends() -> None:
+    """Nothing is lost with a process that only waits."""
+    life = Life()
+    ask: dict[str, Any] = {"policy": [PolicyRule(tool="work", verdict="ask")], "approval": "park"}
+    await life.until_killed(Mind(calls(call("work"))), [_plain], _parked, **ask)
+    for _ in range(5):
+        async with life.open(Mind(), [_plain], **ask) as here:
+            await here.kernel.recover()
+            await settled(here.kernel)
+            crash(here)
+    async with life.open(Mind("done"), [_plain], **ask) as here:
+        await here.kernel.recover()
+        ((waiting, _),) = here.kernel.world.find(CallState, status="waiting")
+        ended = asyncio.create_task(here.kernel.outcome(life.id))
+        await here.kernel.answer(waiting, Verdict.ALLOW)
+
+        assert str(await ended) == "completed"
 
 
 async def test_an_interrupt_ends_a_call_that_waits_to_be_run_again() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from agentos.errors import KernelClosed, StoreUnavailable
 from agentos.persistence.memory import MemoryStore
+from agentos.settings import Settings
 from agentos.testing.faults import Fault, FaultPlan, FaultyStore
 from tests.support import Lab, Mind, call, calls, entries_of, kinds, lab, results, settled, until
 
@@ -227,3 +229,96 @@ async def test_a_kernel_whose_store_is_down_closes_all_the_same() -> None:
 
         assert isinstance(told, KernelClosed)
         assert asyncio.all_tasks() <= known
+
+
+class Unreadable(Switch):
+    """Down for appends and, from the first of them on, for reads."""
+
+    def visit(self, point: str) -> str | None:
+        kind = super().visit(point)
+        return kind or (
+            "unavailable" if self.down and point == "store.read" and self.visits.get("store.append") else None
+        )
+
+
+async def told_after_s(here: Lab, work: asyncio.Future[Any]) -> float:
+    """When it is done, in seconds of the clock."""
+    began = here.clock.monotonic()
+    while not work.done():
+        await here.advance(0.25)
+        assert here.clock.monotonic() - began < 60, "nobody was told"
+    return here.clock.monotonic() - began
+
+
+@pytest.mark.parametrize("kind", ["after", "later_after"])
+async def test_a_sender_whose_commit_was_lost_is_told_that_it_is_stored_once_that_is_known(kind: str) -> None:
+    plan = Switch(kind)
+    async with lab(Mind("hello"), store=faulty(plan)) as here:
+        conversation = await here.start()
+        plan.down = True
+        sent = asyncio.ensure_future(conversation.send("stored, though the store does not say so"))
+        await settled(here.kernel)
+        plan.down = False
+        seq = await here.moving(sent)
+        await until(lambda: conversation.state == "idle")
+
+        assert [entry.seq for entry in await entries_of(conversation, "input.received")] == [seq]
+        assert (await kinds(conversation))[-1] == "turn.finished"
+
+
+async def test_a_store_that_stays_away_after_a_lost_commit_is_waited_for_so_long_and_no_longer() -> None:
+    plan = Unreadable("after")
+    settings = Settings(unknown_commit_s=3)
+    async with lab(Mind("hello"), store=faulty(plan), options={"settings": settings}) as here:
+        conversation = await here.start()
+        plan.down = True
+        sent = asyncio.ensure_future(conversation.send("stored, and nobody knows"))
+        waited_s = await told_after_s(here, sent)
+        plan.down = False
+        await here.advance(1)
+
+        assert 3 <= waited_s < 4
+        assert isinstance(sent.exception(), StoreUnavailable)
+        assert (await kinds(conversation))[-1] == "turn.finished"
+
+
+async def test_a_sender_to_a_store_that_can_be_read_alone_is_told_at_once() -> None:
+    plan = Switch("before")
+    async with lab(Mind(), store=faulty(plan)) as here:
+        conversation = await here.start()
+        plan.down = True
+        sent = asyncio.ensure_future(conversation.send("lost"))
+        await settled(here.kernel)
+
+        assert isinstance(sent.exception(), StoreUnavailable)
+        before = plan.visits["store.append"]
+        await here.advance(0.4)
+        assert plan.visits["store.append"] == before  # nor is it asked without end
+        plan.down = False
+
+
+async def test_a_conversation_whose_begin_was_lost_at_the_commit_is_there_when_that_is_known() -> None:
+    plan = Switch("after")
+    async with lab(Mind("hello"), store=faulty(plan)) as here:
+        plan.down = True
+        started = asyncio.ensure_future(here.start())
+        await settled(here.kernel)
+        plan.down = False
+        conversation = await here.moving(started)
+
+        assert (await here.moving(conversation.ask("hi"))).text == "hello"
+
+
+@pytest.mark.parametrize("kind", ["before", "later_before", "after", "later_after"])
+async def test_who_begins_a_conversation_again_under_its_key_has_one_that_is_stored(kind: str) -> None:
+    at_the_start = FaultPlan([Fault("store.append", 2, kind)])  # the first is the agent
+    async with lab(Mind("hello"), store=faulty(at_the_start)) as here:
+        first = asyncio.create_task(here.kernel.start("main", "the key"))
+        await settled(here.kernel)
+        again = asyncio.create_task(here.kernel.start("main", "the key"))
+        with suppress(StoreUnavailable):
+            await here.moving(first)
+        conversation = await here.moving(again)
+
+        assert await kinds(conversation) == ["conversation.started"]
+        assert (await here.moving(conversation.ask("go"))).text == "hello"

@@ -123,9 +123,10 @@ def _models(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
 
 
 def _settings() -> dict[str, Any]:
-    types: dict[type, dict[str, Any]] = {
+    types: dict[Any, dict[str, Any]] = {
         bool: {"type": "boolean"},
         int: {"type": "integer", "exclusiveMinimum": 0},
         float: {"type": "number", "exclusiveMinimum": 0},
+        float | None: {"type": ["number", "null"], "exclusiveMinimum": 0},
     }
     return {field.name: {**types[field.type], "default": field.default} for field in msgspec.structs.fields(Settings)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-from agentos.history import Divergence, Identical, Replayed, replay_all, replay_log, verify_store
+from agentos.history import Divergence, Identical, Replayed, heads_digest, replay_all, replay_log, verify_store
 from agentos.history.report import Difference
 from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.errors import Exit
@@ -50,6 +50,8 @@ async def replay(
 async def verify(*, json: Flag = False, here: Here) -> int:
     """Recompute digests, commitments and tables from the log; differences name log, seq and table. Exit code 0 or 1.
 
+    The digest of all heads is that of every store that holds the same entries, whatever kind it is of.
+
     Parameters
     ----------
     json
@@ -57,16 +59,18 @@ async def verify(*, json: Flag = False, here: Here) -> int:
     """
     async with reading(here.store_url()) as store:
         report = await verify_store(store.store)
+        heads = await heads_digest(store.store)
     if json:
         counts = {"logs": report.logs, "entries": report.entries, "payloads": report.payloads}
         differences = [_difference(difference) for difference in report.differences]
-        put_json({"ok": report.ok, **counts, "differences": differences, "more": report.more})
+        put_json({"ok": report.ok, **counts, "heads": heads, "differences": differences, "more": report.more})
     else:
         put(str(report))
         for difference in report.differences:
             put(f"  {difference}")
         if report.more:
             say(f"and {report.more} more")
+        put(f"heads: {heads}")
     return Exit.OK if report.ok else Exit.FAILURE
 
 

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from agentos.definitions import AgentSpec, Project, load_all, load_project
+from agentos.definitions.location import place_of
 from agentos.errors import AgentosError, ConfigurationError
 from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.invocation import Flag, Here, Invocation
 from agentos.interfaces.cli.output import bold, counted, put, put_json
 from agentos.interfaces.cli.workplace import Selection
-from agentos.kernel.reading import Reading, reading
+from agentos.kernel.reading import reading
+from agentos.kernel.store_facts import StoreFacts, store_facts
 from agentos.secrets import KeyFiles, KeyUnknown, is_reference
 
 SQLITE_MIN = (3, 35, 0)
@@ -137,32 +139,37 @@ async def _store(here: Invocation) -> AsyncIterator[Finding]:
         url = here.store_url()
     except ConfigurationError:
         return  # told of the project already
-    path = Path(url.removeprefix("sqlite:///"))
-    if url.startswith("sqlite:///"):
-        yield _space(path)
-        if _is_missing(path):
+    place = place_of(url)
+    if place is not None:
+        yield _space(place)
+        if not place.exists():
             yield Finding("store", "ok", f"{url}, not made yet")
             return
     try:
         async with reading(url) as store:
-            yield await _content(store, url)
+            yield _content(await store_facts(store.store, place))
     except AgentosError as error:
         yield Finding("store", "error", str(error))
 
 
-def _is_missing(path: Path) -> bool:
-    return not path.exists()
+def _content(facts: StoreFacts) -> Finding:
+    """Where it is, what it is, what is in it, and who is at work there."""
+    what = "format" if facts.kind == "file" else "schema"
+    said = [
+        facts.url,
+        facts.kind,
+        f"{what} version {facts.version}",
+        f"durability {facts.durability}",
+        f"{facts.bytes / 2**20:.1f} MiB" if facts.bytes is not None else "",
+        counted(facts.conversations, "conversation"),
+        f"{facts.open_turns} with an open turn" if facts.open_turns else "",
+        f"at work: {_writers(facts)}" if facts.alive else "nobody at work",
+    ]
+    return Finding("store", "ok", ", ".join(part for part in said if part))
 
 
-_CONVERSATIONS = """
-select count(*), coalesce(sum(case when state in ('running', 'parked') then 1 else 0 end), 0) from conversations
-"""
-
-
-async def _content(store: Reading, url: str) -> Finding:
-    ((conversations, open_turns),) = (await store.query(_CONVERSATIONS)).rows
-    left = f", {open_turns} with an open turn" if open_turns else ""
-    return Finding("store", "ok", f"{url}, {counted(conversations, 'conversation')}{left}")
+def _writers(facts: StoreFacts) -> str:
+    return ", ".join(f"writer {row.n} (pid {row.pid} on {row.host})" for row in facts.alive)
 
 
 def _space(path: Path) -> Finding:

@@ -14,12 +14,14 @@ SHORT = 8
 """Letters at the end of an id that tables show; enough to tell a million conversations apart."""
 AMBIGUOUS_MAX = 8
 
-_ALL = "select id from conversations where ? = '' or 1 order by started_at desc, id limit 20000"
-_PARTS = """
-select id from conversations
-where id = ?1 or substr(id, 1, length(?1)) = ?1 or substr(id, 14, length(?1)) = ?1 or substr(id, -length(?1)) = ?1
-order by id = ?1 desc, started_at, id limit 9
-"""
+_NEAR = "select id from conversations order by n desc limit 20000"
+_WHOLE = "select conversations.id from logs join conversations on conversations.n = logs.n where logs.id = ?"
+_PARTS = (
+    "select id from conversations where id like ? escape '!' or id like ? escape '!' or id like ? escape '!'"
+    " order by n limit 9"
+)
+_ESCAPED = str.maketrans({letter: f"!{letter}" for letter in "!%_"})
+WORD_MAX = 80
 
 
 class Place(NamedTuple):
@@ -39,8 +41,11 @@ async def find_conversation(reading: Reading, text: str) -> LogId:
     word = text.strip()
     if not word:
         raise UsageError("the id is empty; 'agentos ps' lists conversations")
-    found = [str(row[0]) for row in (await reading.query(_PARTS, (word,))).rows]
-    if found and (len(found) == 1 or found[0] == word):
+    for (id_,) in (await reading.query(_WHOLE, (word,))).rows:
+        return LogId(id_)
+    rows = (await reading.query(_PARTS, _patterns(word))).rows if len(word) <= WORD_MAX else []
+    found = [str(row[0]) for row in rows]
+    if len(found) == 1:
         return LogId(found[0])
     if found:
         shown = ", ".join(found[:AMBIGUOUS_MAX]) + (", ..." if len(found) > AMBIGUOUS_MAX else "")
@@ -56,10 +61,16 @@ async def find_place(reading: Reading, text: str) -> Place:
     return Place(await find_conversation(reading, text), 0)
 
 
+def _patterns(word: str) -> tuple[str, ...]:
+    """What an id looks like that begins with the word, with or without the name of its kind, or ends with it."""
+    part = word.translate(_ESCAPED)
+    return f"{part}%", f"conversation!_{part}%", f"%{part}"
+
+
 async def _unknown(reading: Reading, word: str) -> UnknownConversation:
-    known = {str(row[0])[-len(word) :]: str(row[0]) for row in (await reading.query(_ALL, ("",))).rows}
+    known = {str(row[0])[-len(word) :]: str(row[0]) for row in (await reading.query(_NEAR)).rows}
     near = difflib.get_close_matches(word, known, 3, 0.7)
-    error = UnknownConversation(word[:80])
+    error = UnknownConversation(word[:WORD_MAX])
     if near:
         error.args = (f"{error}. Did you mean {' or '.join(known[end] for end in near)}?",)
     return error

@@ -57,7 +57,12 @@ COMMANDS = (
         "ps",
         "ps:ps",
         "List conversations as processes.",
-        ("agentos ps", "agentos ps --state running", "agentos ps --json"),
+        (
+            "agentos ps",
+            "agentos ps --state running",
+            "agentos ps --agent lead --roots --limit 20",
+            "agentos ps --after 7hk587xc --json",
+        ),
     ),
     Listed(
         "query",
@@ -96,7 +101,29 @@ COMMANDS = (
         "Answer an approval request, or list those that wait.",
         ("agentos answer", "agentos answer 7hk587xc_6 allow", "agentos answer 7hk587xc_6 deny --reason 'not today'"),
     ),
+    Listed(
+        "doubts",
+        "doubts:doubts",
+        "List calls that may or may not have taken effect.",
+        ("agentos doubts", "agentos doubts 7hk587xc --json"),
+    ),
+    Listed(
+        "resolve",
+        "doubts:resolve",
+        "Say what became of a call in doubt.",
+        (
+            "agentos resolve 7hk587xc_6 done --result 'receipt 4'",
+            "agentos resolve 7hk587xc_6 failed --reason 'not in the ledger'",
+            "agentos resolve 7hk587xc_6 retry --by ann",
+        ),
+    ),
     Listed("cancel", "commands:cancel", "Cancel the open turn of a conversation.", ("agentos cancel 7hk587xc",)),
+    Listed(
+        "writers",
+        "writers:writers",
+        "List the processes that write to the store, or declare one dead.",
+        ("agentos writers", "agentos writers --json", "agentos writers --declare-dead 3"),
+    ),
     Listed(
         "replay",
         "check:replay",
@@ -108,6 +135,15 @@ COMMANDS = (
         "check:verify",
         "Recompute digests, commitments and tables from the log.",
         ("agentos verify", "agentos verify --json"),
+    ),
+    Listed(
+        "copy",
+        "copy:copy",
+        "Copy a whole store to another place, of whatever kind.",
+        (
+            "agentos copy sqlite:///.agentos/agentos.db file:backup",
+            "agentos copy file:backup 'postgresql://ann@db.example/agents?schema=agentos' --verify",
+        ),
     ),
     Listed("upgrade", "upgrade:upgrade", "Bring an older store up to date.", ("agentos upgrade",)),
     Listed(

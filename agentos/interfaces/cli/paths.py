@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentos.definitions import PROJECT_FILE, Project, load_all, load_project
-from agentos.definitions.location import DEFAULT_STORE
+from agentos.definitions.location import DEFAULT_STORE, place_of
 from agentos.interfaces.cli.invocation import STORE_VARIABLE, Flag, Here, Invocation
 from agentos.interfaces.cli.output import put_json, put_table
 from agentos.interfaces.cli.workplace import BASE_URL_VARIABLE, KEYS_VARIABLE, LOG_VARIABLE, Selection
-from agentos.secrets import default_key_files
+from agentos.secrets import default_key_files, without_password
 
 VARIABLES = (STORE_VARIABLE, BASE_URL_VARIABLE, KEYS_VARIABLE, LOG_VARIABLE, "OPENAI_BASE_URL")
 """Variables whose values may be shown; that of a key is none of them."""
@@ -99,19 +99,20 @@ def values(here: Invocation) -> Iterator[Value]:
 
 def _store_value(here: Invocation, project: Project | None) -> Value:
     if here.store:
-        return Value("store", here.store, "--store")
+        return Value("store", without_password(here.store), "--store")
     if os.environ.get(STORE_VARIABLE):
-        return Value("store", os.environ[STORE_VARIABLE], f"environment {STORE_VARIABLE}")
+        return Value("store", without_password(os.environ[STORE_VARIABLE]), f"environment {STORE_VARIABLE}")
     if project is None:
         return Value("store", DEFAULT_STORE, "default")
     origin = next(origin for key, _, origin in project.origins() if key == "store")
-    return Value("store", project.store_url, origin)
+    return Value("store", without_password(project.store_url), origin)
 
 
 def _store(here: Invocation) -> Where:
+    """A path, or the URL of a store that has none on this machine; nobody is asked whether that one is there."""
     url = here.store_url()
-    file = url.removeprefix("sqlite:///")
-    return _where("store", Path(file)) if file != url else Where("store", url, False)
+    place = place_of(url)
+    return _where("store", place) if place is not None else Where("store", without_password(url), False)
 
 
 def _where(what: str, path: Path) -> Where:

@@ -95,6 +95,8 @@ def _open_calls(kernel: Kernel, turn: _Open) -> Iterator[tuple[CallConfig, CallS
 
 
 def _word(call: CallState) -> str:
+    if call.doubted:
+        return "in doubt, waiting for a person"
     return "running" if call.status is CallStatus.STARTED else _WAITS.get(call.waiting, "waiting")
 
 

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
-from agentos.interfaces.cli.finding import short
+from agentos.interfaces.cli.finding import find_conversation, short
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
-from agentos.kernel.reading import Reading, reading
+from agentos.kernel.listing import (
+    COUNTED_MAX,
+    PAGE_CONVERSATIONS,
+    ListedConversation,
+    Listing,
+    Page,
+    Sort,
+    list_conversations,
+)
+from agentos.kernel.reading import reading
 
 State = Literal["idle", "running", "parked", "paused", "closed"]
 
 COLUMNS = ("id", "agent", "state", "depth", "parent", "turns", "calls", "tokens", "age")
-
-_PROCESSES = """
-select id, agent, state, depth, parent, turns, calls, input_tokens + output_tokens, started_at, updated_at
-from conversations where state = coalesce(?, state) and (? is null or agent = ?) order by started_at, id
-"""
 
 
 async def ps(
     *,
     state: State | None = None,
     agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
+    parent: str | None = None,
+    roots: Flag = False,
+    sort: Sort = "updated",
+    limit: Annotated[int, Parameter(name=["--limit", "-n"], validator=Number(gte=1))] = PAGE_CONVERSATIONS,
+    after: str | None = None,
     whole: Flag = False,
     json: Flag = False,
     here: Here,
 ) -> None:
-    """List conversations as processes, oldest first.
+    """List conversations as processes, the last one at work first.
 
     Counters are those of settled turns. The age counts from the start of the conversation.
 
@@ -41,47 +50,61 @@ async def ps(
         only those in this state
     agent
         only those of this agent
+    parent
+        only those that calls of this conversation began
+    roots
+        only those that no other conversation began
+    sort
+        by when they were last updated, or started; the last one first
+    limit
+        how many at most; how many more there are is said on stderr
+    after
+        go on behind this conversation: the last one of the page before
     whole
         whole ids in place of their last letters
     json
-        print one JSON object
+        print one JSON object; more counts those behind the page
     """
     async with reading(here.store_url()) as store:
-        rows = await processes(store, state, agent)
+        page = await list_conversations(
+            store.store,
+            Listing(
+                state=state,
+                agent=agent,
+                parent=await find_conversation(store, parent) if parent is not None else None,
+                roots=roots,
+                sort=sort,
+                limit=limit,
+                after=await find_conversation(store, after) if after is not None else None,
+            ),
+        )
     if json:
-        put_json({"conversations": [as_object(row) for row in rows]})
+        put_json({"conversations": [as_object(row) for row in page.conversations], "more": page.more})
         return
-    put_table(COLUMNS, [as_row(row, whole=whole) for row in rows])
-    if not rows:
-        say("no conversations")
+    put_table(COLUMNS, [as_row(row, whole=whole) for row in page.conversations])
+    _say_rest(page)
 
 
-async def processes(store: Reading, state: str | None = None, agent: str | None = None) -> list[Sequence[Any]]:
-    """Rows of conversations: those of COLUMNS but the last, then started_at and updated_at."""
-    return list((await store.query(_PROCESSES, (state, agent, agent))).rows)
-
-
-def as_row(row: Sequence[Any], *, whole: bool = False) -> list[Any]:
+def as_row(row: ListedConversation, *, whole: bool = False) -> list[Any]:
     """As COLUMNS has it."""
-    id_, agent, state, depth, parent, turns, calls, tokens, started_at, _ = row
-    ids = (id_, parent) if whole else (short(id_), short(parent))
-    return [ids[0], agent, state, depth, ids[1], turns, calls, tokens, age_of(started_at)]
+    ids = (row.id, row.parent) if whole else (short(row.id), short(row.parent))
+    tokens = row.input_tokens + row.output_tokens
+    return [ids[0], row.agent, row.state, row.depth, ids[1], row.turns, row.calls, tokens, age_of(row.started_at)]
 
 
-def as_object(row: Sequence[Any]) -> dict[str, Any]:
-    id_, agent, state, depth, parent, turns, calls, tokens, started_at, updated_at = row
+def as_object(row: ListedConversation) -> dict[str, Any]:
     return {
-        "id": id_,
-        "agent": agent,
-        "state": state,
-        "depth": depth,
-        "parent": parent,
-        "turns": turns,
-        "calls": calls,
-        "tokens": tokens,
-        "started_at_us": started_at,
-        "updated_at_us": updated_at,
-        "age_s": round(max(0.0, time.time() - started_at / 1e6), 3),
+        "id": row.id,
+        "agent": row.agent,
+        "state": row.state,
+        "depth": row.depth,
+        "parent": row.parent,
+        "turns": row.turns,
+        "calls": row.calls,
+        "tokens": row.input_tokens + row.output_tokens,
+        "started_at_us": row.started_at,
+        "updated_at_us": row.updated_at,
+        "age_s": round(max(0.0, time.time() - row.started_at / 1e6), 3),
     }
 
 
@@ -92,3 +115,11 @@ def age_of(started_at_us: int) -> str:
         if seconds >= size:
             return f"{seconds // size}{unit}{seconds % size // smaller:02}{small}"
     return f"{seconds}s"
+
+
+def _say_rest(page: Page) -> None:
+    if not page.conversations:
+        say("no conversations")
+    elif page.more:
+        count = f"{'at least ' if page.more == COUNTED_MAX else ''}{page.more:,}"
+        say(f"{count} more: --after {short(page.conversations[-1].id)}, or a larger --limit")

@@ -125,10 +125,11 @@ async def _found(store: Reading, text: str) -> LogId:
 
 def _show(waited: Waited, *, json: bool) -> None:
     """Answers on stdout, in order; what became of each turn on stderr."""
-    if json and len(waited.outcomes) == 1 and not waited.requests:
+    if json and len(waited.outcomes) == 1 and not (waited.requests or waited.doubts):
         put_json(as_object(waited.outcomes[0]))
     elif json:
-        put_json({"outcomes": [as_object(outcome) for outcome in waited.outcomes], "requests": waited.requests})
+        outcomes = [as_object(outcome) for outcome in waited.outcomes]
+        put_json({"outcomes": outcomes, "requests": waited.requests, "doubts": waited.doubts})
     for outcome in waited.outcomes:
         if outcome.text and not json and not waited.is_child(outcome.conversation):
             put_answer(outcome.text)
@@ -136,6 +137,9 @@ def _show(waited: Waited, *, json: bool) -> None:
     for call in waited.requests:
         how = f"agentos answer {call} allow|deny, then agentos run --resume"
         say(f"waiting for approval of {waited.tools[call]}: {how}")
+    for call in waited.doubts:
+        how = f"agentos resolve {call} done|failed|retry, then agentos run --resume"
+        say(f"nobody knows whether {waited.tools[call]} took effect: {how}")
 
 
 def line_of(outcome: RunOutcome) -> str:
@@ -168,4 +172,4 @@ def _code(waited: Waited, interrupts: Interrupts) -> int:
         return Exit.INTERRUPTED
     codes = [code_of_outcome(outcome.outcome, outcome.name) for outcome in waited.roots()]
     worst = next((code for code in codes if code is not Exit.OK), Exit.OK)
-    return worst if worst is not Exit.OK or not waited.requests else Exit.REFUSED
+    return worst if worst is not Exit.OK or not (waited.requests or waited.doubts) else Exit.REFUSED

@@ -7,14 +7,15 @@ from typing import Any
 
 from agentos.errors import ConfigurationError
 from agentos.interfaces.cli.errors import Exit, hint
-from agentos.interfaces.cli.invocation import Flag
+from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json
 
 
-def run(file: Path, /, *, keep: Path | None = None, json: Flag = False) -> int:
+def run(file: Path, /, *, keep: Path | None = None, json: Flag = False, here: Here) -> int:
     """Run one scenario step by step, and check what must hold at its end. Exit code 0 or 1.
 
-    A step that ends with kill runs in a process of its own, which is really killed.
+    A step that ends with kill runs in a process of its own, which is really killed. With --store URL all of it runs on
+    that store, which has to be empty.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def run(file: Path, /, *, keep: Path | None = None, json: Flag = False) -> int:
     """
     from agentos.testing.scenario import run_scenario
 
-    result = run_scenario(_found(file), folder=keep)
+    result = run_scenario(_found(file), folder=keep, store=here.store or "")
     if json:
         put_json({"ok": result.ok, "title": result.title, "steps": [_object(step) for step in result.steps]})
     else:
@@ -54,6 +55,7 @@ def _object(step: Any) -> dict[str, Any]:
         "word": step.word,
         "ok": step.ok,
         "child": step.child,
+        "process": step.process,
         "saw": step.saw,
         "wrong": step.wrong,
     }

@@ -17,8 +17,8 @@ async def upgrade(*, here: Here) -> int:
         async with reading(url) as store:
             await store.query("select 1")
     except StoreTooOld as old:
-        async with open_kernel(url):
-            say(f"{url}: upgraded from schema version {old.found} to {old.known}")
+        async with open_kernel(url) as kernel:
+            say(f"{kernel.store.url}: upgraded from schema version {old.found} to {old.known}")
         return Exit.OK
-    say(f"{url} is up to date")
+    say(f"{store.url} is up to date")
     return Exit.OK

@@ -9,18 +9,21 @@ from typing import Any
 from agentos.components import CallConfig, ConversationConfig
 from agentos.ids import CallId, ConversationId
 from agentos.kernel import Kernel, RunOutcome
-from agentos.kernel.rest import at_rest, open_requests
+from agentos.kernel.rest import at_rest, open_doubts, open_requests
 
 LOOK_S = 0.05
 """How often a kernel that has not finished is looked at; it counts as parked when it rests twice in a row."""
 
 
 class Waited:
-    """outcomes of the turns that ended, in the order asked; requests are the approvals that the others wait for."""
+    """outcomes of the turns that ended, in the order asked; requests are the approvals that the others wait for, doubts the
+    calls that nobody knows the outcome of."""
 
-    def __init__(self, outcomes: list[RunOutcome], requests: list[CallId], kernel: Kernel) -> None:
-        self.outcomes, self.requests = outcomes, requests
-        self.tools = {call: _tool(kernel, call) for call in requests}
+    def __init__(
+        self, outcomes: list[RunOutcome], requests: list[CallId], doubts: list[CallId], kernel: Kernel
+    ) -> None:
+        self.outcomes, self.requests, self.doubts = outcomes, requests, doubts
+        self.tools = {call: tool_of(kernel, call) for call in (*requests, *doubts)}
         self._children = {
             ConversationId(id_) for id_, config in kernel.world.find(ConversationConfig) if config.parent is not None
         }
@@ -43,7 +46,7 @@ async def wait_for(
     try:
         while pending:
             _, pending = await asyncio.wait(pending, timeout=LOOK_S)
-            waits = not stay and at_rest(kernel) and bool(open_requests(kernel))
+            waits = not stay and at_rest(kernel) and bool(open_requests(kernel) or open_doubts(kernel))
             if waits and rested:
                 break
             rested = waits
@@ -53,9 +56,12 @@ async def wait_for(
         await asyncio.gather(*pending, return_exceptions=True)
     ended = [task.result() for task in tasks.values() if task not in pending]
     outcomes = [outcome for outcome in ended if outcome is not None]
-    return Waited(outcomes, open_requests(kernel) if pending else [], kernel)
+    if not pending:
+        return Waited(outcomes, [], [], kernel)
+    return Waited(outcomes, open_requests(kernel), open_doubts(kernel), kernel)
 
 
-def _tool(kernel: Kernel, call: CallId) -> str:
+def tool_of(kernel: Kernel, call: CallId) -> str:
+    """The name of a call's tool, as far as its conversation is loaded."""
     config = kernel.world.get(call, CallConfig)
     return config.tool if config is not None else "a call"

@@ -19,7 +19,7 @@ from agentos.interfaces.cli.chat.terminal import Terminal
 from agentos.interfaces.cli.entry_parts import arguments_of, as_json, private
 from agentos.interfaces.cli.progress import tree_of
 from agentos.kernel import Kernel
-from agentos.kernel.rest import open_requests
+from agentos.kernel.rest import open_doubts, open_requests
 
 LOOK_S = 0.1
 """How often it is looked whether somebody else has answered meanwhile."""
@@ -46,6 +46,11 @@ class Approvals:
         """The calls of the tree of this conversation that wait for a person, in order."""
         tree = tree_of(self._kernel, conversation)
         return [call for call in open_requests(self._kernel) if log_and_seq(call)[0] in tree]
+
+    def in_doubt(self, conversation: ConversationId) -> list[CallId]:
+        """The calls of the tree that wait for somebody who knows what became of them."""
+        tree = tree_of(self._kernel, conversation)
+        return [call for call in open_doubts(self._kernel) if log_and_seq(call)[0] in tree]
 
     async def ask(self, call: CallId) -> None:
         """Until this call is answered, here or elsewhere. Raises EndOfInput, Interrupted: then it waits on."""

@@ -11,6 +11,7 @@ from agentos.events.kinds import (
     CallFinished,
     CallNested,
     CallProposed,
+    CallResolved,
     CallStarted,
     ModelFinished,
     ModelRequested,
@@ -101,6 +102,9 @@ class Follower:
                 self._learn(entry)
             case CallStarted() if self._ours:
                 await self._call_started(entry)
+            case CallResolved() as resolved if self._ours:
+                said = f"{resolved.tool} resolved as {resolved.resolution.value} by {entry.by or 'somebody'}"
+                self._line(f"! {clipped(cell(said), RESULT_SHOWN)}", entry.call)
             case CallFinished() if self._ours:
                 await self._call_finished(entry)
             case TurnFinished() if self._ours:

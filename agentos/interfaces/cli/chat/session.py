@@ -15,6 +15,7 @@ from agentos.interfaces.cli.chat.terminal import EndOfInput, Interrupted
 from agentos.interfaces.cli.errors import Exit, code_of, code_of_outcome, sentence
 from agentos.interfaces.cli.output import counted
 from agentos.interfaces.cli.progress import progress_of
+from agentos.interfaces.cli.waiting import tool_of
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.kernel.rest import at_rest
 
@@ -42,10 +43,15 @@ class Session:
         self._following: asyncio.Task[None] | None = None
         self._presses = 0
         self._stopping: asyncio.Task[None] | None = None
+        self._told: set[CallId] = set()
 
     def waiting(self) -> list[CallId]:
         """The calls that wait for a person."""
         return self._approvals.waiting(self.talk.id) if self.talk is not None else []
+
+    def in_doubt(self) -> list[CallId]:
+        """The calls that wait for somebody who knows what became of them."""
+        return self._approvals.in_doubt(self.talk.id) if self.talk is not None else []
 
     def progress(self) -> str:
         return progress_of(self.kernel, self.talk.id) if self.talk is not None else ""
@@ -107,12 +113,22 @@ class Session:
             await asyncio.wait([turn], timeout=LOOK_S)
             self._check_following()
             waiting = self.waiting()
-            rests = bool(waiting) and at_rest(self.kernel)
+            doubts = self.in_doubt()
+            rests = bool(waiting or doubts) and at_rest(self.kernel)
+            self._tell(doubts)
             if waiting and self.room.asks and self._stopping is None:
                 await self._ask(waiting[0])
-            elif rests and rested and self._stopping is None:
+            elif rests and rested and self._stopping is None and not self.room.asks:
                 raise Parked
             rested = rests
+
+    def _tell(self, doubts: list[CallId]) -> None:
+        """Once for each: who knows what became of it says so from another terminal."""
+        for call in doubts:
+            if call not in self._told:
+                self._told.add(call)
+                tool = tool_of(self.kernel, call)
+                self.screen.line(f"nobody knows whether {tool} took effect: agentos resolve {call} done|failed|retry")
 
     async def _ask(self, call: CallId) -> None:
         """Other calls go on meanwhile, and so does what they print once the answer is given."""

@@ -15,7 +15,8 @@ from agentos.interfaces.cli.demo.leaks import Held
 from agentos.interfaces.cli.demo.notes import Notebook
 from agentos.interfaces.cli.demo.sampling import Sample
 from agentos.interfaces.cli.output import bold, counted, put, put_table
-from agentos.interfaces.cli.ps import COLUMNS, as_row, processes
+from agentos.interfaces.cli.ps import COLUMNS, as_row
+from agentos.kernel.listing import Listing, list_conversations
 from agentos.kernel.reading import Reading, reading
 
 SHOWN = 10
@@ -77,9 +78,10 @@ class Report:
             put(f"  {command} {rest}")
 
     async def _processes(self, store: Reading) -> None:
-        rows = await processes(store)
-        self._title(f"agentos ps: the first {min(SHOWN, len(rows))} of {len(rows)}")
-        put_table(COLUMNS, [as_row(row) for row in rows[:SHOWN]])
+        page = await list_conversations(store.store, Listing(limit=SHOWN))
+        shown = len(page.conversations)
+        self._title(f"agentos ps: the first {shown} of {shown + page.more}")
+        put_table(COLUMNS, [as_row(row) for row in page.conversations])
 
     async def _query(self, store: Reading, sql: str) -> None:
         self._title(f'agentos query "{sql}"')

@@ -15,6 +15,7 @@ from agentos.interfaces.cli.demo import minds
 from agentos.interfaces.cli.demo.notes import Notebook
 from agentos.interfaces.cli.demo.questions import Question
 from agentos.interfaces.cli.demo.report import Report
+from agentos.secrets import without_password
 
 STORE = "sqlite:///.agentos/demo.db"
 SCRIPTS = Path(__file__).parent / "tools"
@@ -65,7 +66,7 @@ class Stage:
         """Raises ConfigurationError for a store that would not stay."""
         self.folder, self.url = folder.absolute(), url or STORE
         if not self.url.startswith("sqlite:///"):
-            raise ConfigurationError(f"store {self.url!r}: the demo leaves its store to you; name sqlite:///FILE")
+            raise ConfigurationError(f"store {without_password(self.url)!r}: the demo leaves its store to you; name sqlite:///FILE")
         self._file = Path(self.url.partition("?")[0].removeprefix("sqlite:///"))
         self._given = url is not None
         self.notes = Notebook(self._file.with_name(f"{self._file.stem}-notes.db"))
