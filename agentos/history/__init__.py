@@ -1,5 +1,7 @@
 """What the log can tell: verify it, decide it again, show a request as it was, and the tree of calls."""
 
+from agentos.history.copying import Copied, Progress, copy_store
+from agentos.history.heads import digest_of_heads, heads_digest
 from agentos.history.lineage import frames_of, lineage_of
 from agentos.history.reading import pinned_by
 from agentos.history.replay import replay_all, replay_log
@@ -11,10 +13,12 @@ from agentos.history.verify import verify_store
 from agentos.history.versions import Versions
 
 __all__ = [
+    "Copied",
     "Difference",
     "Divergence",
     "Identical",
     "Node",
+    "Progress",
     "Replayed",
     "Report",
     "Skipped",
@@ -22,7 +26,10 @@ __all__ = [
     "Tokens",
     "Tree",
     "Versions",
+    "copy_store",
+    "digest_of_heads",
     "frames_of",
+    "heads_digest",
     "lineage_of",
     "pinned_by",
     "render_tree",

@@ -27,7 +27,7 @@ _TURNS = (
     " where n = ? and seq > ? and seq <= ? order by seq limit ?"
 )
 _CALLS = (
-    "select seq, turn, step, tool, status, kind, child, started_at, finished_at, parent from calls"
+    "select seq, turn, step, tool, status, kind, child, started_at, finished_at, parent, resolution from calls"
     " where n = ? and seq > ? and seq <= ? order by seq limit ?"
 )
 _HEADS = (
@@ -141,18 +141,24 @@ def _turn(row: tuple[Any, ...], conversation_state: str) -> Turn:
 
 
 def _call(row: tuple[Any, ...]) -> Call:
-    seq, turn, step, tool, status, kind, child, started_at, finished_at, parent = row
+    seq, turn, step, tool, status, kind, child, started_at, finished_at, parent, resolution = row
     return Call(
         seq=seq,
         turn=turn,
         step=step,
         tool=tool,
-        status=f"{status}({kind})" if kind else status,
+        status=_status(status, kind, resolution),
         child=LogId(child) if child else None,
         started_at=started_at,
         finished_at=finished_at,
         parent=parent if parent is not None and parent < seq else None,
     )
+
+
+def _status(status: str, kind: str | None, resolution: str | None) -> str:
+    """How it ended, and what a person said of it."""
+    ended = f"{status}({kind})" if kind else status
+    return f"{ended}, resolved as {resolution}" if resolution else ended
 
 
 def _add_head(turns: dict[int, Turn], seq: int, kind: str, turn: int, at: int, head: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallConfig, CallState, ConversationConfig, ConversationState, Narrowing
+from agentos.components import CallConfig, CallState, CallStatus, ConversationConfig, ConversationState, Narrowing
 from agentos.events.entry import Entry
 from agentos.events.intake import (
     Answer,
@@ -27,6 +27,7 @@ from agentos.events.intake import (
     ModelReport,
     Probed,
     Progress,
+    Resolve,
     Resume,
     Start,
     Wake,
@@ -34,9 +35,11 @@ from agentos.events.intake import (
 from agentos.events.kinds import (
     CONTROLS,
     ApprovalDecided,
+    CallDoubted,
     CallFinished,
     CallNested,
     CallProgress,
+    CallResolved,
     CallSource,
     ChildLate,
     ConversationStarted,
@@ -203,13 +206,36 @@ def _answer(entry: Entry, data: ApprovalDecided) -> Item:
     return Answer(call=call_id(entry.log, entry.call), verdict=data.verdict, by=entry.by, reason=entry.private[0][1])
 
 
+def _doubted(entry: Entry, data: CallDoubted) -> Item | None:
+    """That a tool cannot tell was reported; that it is asked was decided."""
+    if not data.probed:
+        return None
+    return Probed(call=entry.call, status=CallStatus.UNKNOWN, text=entry.private[0][1])
+
+
+def _resolve(entry: Entry, data: CallResolved) -> Item:
+    private = dict(entry.private)
+    return Resolve(
+        call=call_id(entry.log, entry.call),
+        attempt=data.attempt,
+        resolution=data.resolution,
+        tool=data.tool,
+        asked=private["asked"],
+        by=entry.by,
+        result=private.get("result"),
+        reason=private.get("reason", ""),
+    )
+
+
 _MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
     InputReceived: _input,
     ModelFinished: _model_report,
+    CallDoubted: _doubted,
     CallFinished: _call_ended,
     CallNested: _inner_call,
     HookDecided: _hook_report,
     ApprovalDecided: _answer,
+    CallResolved: _resolve,
     CallProgress: lambda entry, data: Progress(call=entry.call, data=entry.private[0][1]),
     TurnCancelling: _cancel,
     WakeFired: lambda entry, data: Wake(reason=data.reason, turn=entry.turn, call=data.call),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,14 +9,13 @@ import msgspec
 from agentos.components import AgentContext, TurnConfig, TurnState
 from agentos.errors import ConfigurationError
 from agentos.events.entry import Entry, Registry
-from agentos.events.kinds import ModelRequested, Snapshot
-from agentos.history.reading import Contexts, conversation_row, decoded, stored_units
+from agentos.events.kinds import ModelRequested
+from agentos.history.reading import Contexts, conversation_row, decoded
 from agentos.ids import ConversationId, Digest, TurnId, turn_id
-from agentos.journal import Times, fold_unit
+from agentos.journal import load_log
 from agentos.persistence.base import LogRow, Store
 from agentos.prompting import build_request, request_digest
-from agentos.world import Slice, World
-from agentos.world.transcript import advance
+from agentos.world import Slice
 
 LOOK_BACK_ENTRIES = 100
 
@@ -58,19 +56,12 @@ async def request_of(
     """
     row = await conversation_row(store, conversation)
     seq = await _last_request(store, row) if seq is None else seq
-    world, times, registry = World(), Times(), registry or Registry()
-    slice_ = world.load(row.id)
-    async for unit in stored_units(store, row.id, upto=seq):
-        entries = decoded(row.id, unit, registry)
-        if entries[-1].seq < seq:
-            fold_unit(world, slice_, entries, times)
-            continue
-        asked = entries[-1]
-        if not isinstance(asked.data, ModelRequested):
-            break
-        _fold_until(world, slice_, entries)
-        return await _request(store, slice_, asked, asked.data)
-    raise ConfigurationError(f"{conversation} asked no model at seq {seq}; see its entries of kind model.requested")
+    registry = registry or Registry()
+    asked = decoded(row.id, await store.entries(row.id, seq - 1, seq), registry)
+    if not asked or not isinstance(asked[0].data, ModelRequested):
+        raise ConfigurationError(f"{conversation} asked no model at seq {seq}; see its entries of kind model.requested")
+    folded = await load_log(store, row.id, registry, upto=seq)
+    return await _request(store, folded.slice, asked[0], asked[0].data)
 
 
 async def _last_request(store: Store, row: LogRow) -> int:
@@ -85,17 +76,8 @@ async def _last_request(store: Store, row: LogRow) -> int:
     raise ConfigurationError(f"{row.id} has asked no model yet")
 
 
-def _fold_until(world: World, slice_: Slice, entries: Sequence[Entry]) -> None:
-    """The state in the middle of a unit: as its pass saw it when it asked."""
-    for entry in entries:
-        for i, (_, value) in enumerate(entry.private):
-            slice_.bodies[entry.seq, i] = value
-        if type(entry.data) is not Snapshot:
-            world.put(slice_, entry.changes)
-            slice_.transcript = advance(slice_.transcript, entry.seq, entry, lambda seq, i: slice_.bodies[seq, i])
-
-
 async def _request(store: Store, slice_: Slice, asked: Entry, data: ModelRequested) -> StepRequest:
+    """The slice is as the pass saw it when it asked, which may be in the middle of a unit."""
     config, state = slice_.get(asked.turn, TurnConfig), slice_.get(asked.turn, TurnState)
     assert config is not None and state is not None, "a turn that asks has begun"
     context = await Contexts(store).learn(config.context)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentos.components import ConversationConfig, ConversationState, TurnConfig, TurnState
 from agentos.events.entry import Entry
+from agentos.history.folding import Folding
 from agentos.history.report import Finder, fingerprint
 from agentos.history.tables import COLUMNS, Row
-from agentos.ids import CONVERSATION, LogId
-from agentos.journal import Times, project, touched_by
-from agentos.journal.apply import forget
+from agentos.ids import LogId
+from agentos.journal import resolutions_of
 from agentos.persistence.rows import SET_ONCE
 from agentos.world import World
 
@@ -24,41 +23,32 @@ class FoldedRows:
     """Folds the entries of one log into rows, unit by unit. Bodies are not looked at."""
 
     def __init__(self, log: LogId, world: World) -> None:
-        self._world, self._times = world, Times()
-        self._slice = world.load(log)
+        self.log, self.folding = log, Folding(log, world)
         self.tables: dict[str, dict[Key, Row]] = {table: {} for table in COLUMNS}
+        self._resolutions: dict[int, str] = {}
 
     def add(self, entries: Sequence[Entry], *, own: bool = True) -> None:
         """Takes the next unit. One that a fork shares with its parent is folded, but its rows are the parent's."""
-        touched = touched_by(entries)
-        self._world.put_rows(self._slice, touched)
-        projection = project(self._slice.log, touched, entries[0].at, self._slice.get, self._times)
-        self._times.shown = projection.shown
-        forget(self._world, self._slice, entries)
+        projection = self.folding.fold(entries)
         if not own:
             return
         if projection.conversation is not None:
-            self._set("conversations", self._slice.log, projection.conversation)
+            self._set("conversations", self.log, projection.conversation)
         for turn in projection.turns:
             self._set("turns", turn[0], turn)
         for call in projection.calls:
-            self._set("calls", call[0], call)
+            self._set("calls", call[0], (*call, self._resolutions.get(call[0])))
+        for seq, resolution in resolutions_of(entries):
+            self._resolve(seq, resolution)
         for component in projection.components:
             self._set("components", component[:2], component)
 
-    @property
-    def config(self) -> ConversationConfig | None:
-        return self._slice.get(CONVERSATION, ConversationConfig)
-
-    @property
-    def open_turn(self) -> tuple[int, TurnConfig, TurnState] | None:
-        """The open turn: its seq, what it pinned, and where it stands."""
-        state = self._slice.get(CONVERSATION, ConversationState)
-        if state is None or not state.open_turn:
-            return None
-        config, turn = self._slice.get(state.open_turn, TurnConfig), self._slice.get(state.open_turn, TurnState)
-        assert config is not None and turn is not None, "an open turn has both"
-        return state.open_turn, config, turn
+    def _resolve(self, call: int, resolution: str) -> None:
+        """The one column of a call's row that a unit sets by itself, also when the row is an older one."""
+        self._resolutions[call] = resolution
+        calls = self.tables["calls"]
+        if call in calls:
+            calls[call] = (*calls[call][:-1], resolution)
 
     def _set(self, table: str, key: Key, row: Row) -> None:
         rows = self.tables[table]

@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from agentos.persistence.base import Store
-from agentos.persistence.rows import CALL, CONVERSATION, TURN
+from agentos.persistence.rows import CALL, CONVERSATION, SET_APART, TURN
 
 PAGE_ROWS = 5_000
 PAGE_COMPONENTS = 500
@@ -27,7 +27,7 @@ _TURNS = (
 )
 _CALLS = (
     "select n, seq, turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at,"
-    " arguments_seq, arguments_i, result_seq, parent from calls where (n, seq) > (?, ?) order by n, seq limit ?"
+    " arguments_seq, arguments_i, result_seq, parent, resolution from calls where (n, seq) > (?, ?) order by n, seq limit ?"
 )
 _COMPONENTS = (
     "select n, entity, type, body from components where (n, entity, type) > (?, ?, ?) order by n, entity, type limit ?"
@@ -47,7 +47,12 @@ ORPHANS = {
     "calls": "select distinct n from calls where n not in (select n from logs) limit 100",
 }
 """The numbers of logs that are not there, but have rows."""
-COLUMNS = {"conversations": CONVERSATION, "turns": TURN, "calls": CALL, "components": ("entity", "type", "body")}
+COLUMNS = {
+    "conversations": CONVERSATION,
+    "turns": TURN,
+    "calls": (*CALL, *SET_APART["calls"]),
+    "components": ("entity", "type", "body"),
+}
 """The names of the columns after n."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentos.components import AgentConfig
-from agentos.errors import CodecError
+from agentos.errors import CodecError, StoreDamaged
 from agentos.events.entry import Entry, Registry, decode_entry, seed_digest
 from agentos.history.chain import Chain
 from agentos.history.reading import pinned_by, stored_units
@@ -57,8 +57,7 @@ class _Verification:
         tables = Tables(self._store, 1)
         for n, log in await self._numbers():
             if log in rows:
-                await self._check_log(rows[log], n, tables)
-                await self._check_again(rows[log], n)
+                await self._check_whole(rows[log], n, tables)
 
     async def _numbers(self) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
@@ -67,6 +66,14 @@ class _Verification:
             found += [(n, log) for n, log in page]
             if len(page) < PAGE_ROWS:
                 return found
+
+    async def _check_whole(self, row: LogRow, n: int, tables: Tables) -> None:
+        """A log of which the store itself lost a part is named, and the others are checked."""
+        try:
+            await self._check_log(row, n, tables)
+            await self._check_again(row, n)
+        except StoreDamaged as damaged:
+            self._finders[row.id].differ(row.seq, "logs", "units", damaged.reason, "a whole log")
 
     async def _check_again(self, row: LogRow, n: int) -> None:
         """What differs in a log that somebody wrote to meanwhile may be no difference."""
@@ -149,7 +156,7 @@ class _Verification:
             finder.differ(0, "logs", "kind", row.kind, row.id.partition("_")[0])
         if row.owner and row.owner not in self._writers:
             finder.differ(0, "logs", "owner", row.owner, "a writer")
-        config = rows.config
+        config = rows.folding.config
         if config is None or row.kind != Kind.CONVERSATION.value or row.forked_from is not None:
             return
         for name in ("root", "parent_call", "tenant"):
@@ -165,6 +172,8 @@ class _Verification:
         await check_inbox(self._store, self._facts, finder_of)
         await check_wakeups(self._store, self._facts, finder_of)
         await check_definitions(self._store, self._pinned, finder_of)
+        for damage in await self._store.damages():
+            finder_of("store").differ(0, "files", "lines", damage, "as they were written")
         for table, sql in ORPHANS.items():
             for (n,) in (await self._store.query(sql)).rows:
                 finder_of(f"log number {n}").differ(0, table, "row", "rows of a log that is not there", None)
@@ -191,7 +200,7 @@ class _Verification:
 def _facts(chain: Chain, rows: FoldedRows, *, folded: bool) -> LogFacts:
     if not folded:
         return LogFacts(seq=chain.seq, open_turn=None)
-    open_ = rows.open_turn
+    open_ = rows.folding.open_turn
     if open_ is None:
         return LogFacts(seq=chain.seq)
     turn, config, state = open_

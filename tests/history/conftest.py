@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
+from tests.history.copy_support import Left, busy_store
 from tests.history.support import Desk
 
 
@@ -23,3 +24,17 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 @pytest.fixture
 async def desk() -> Desk:
     return Desk()
+
+
+@pytest.fixture
+async def left(tmp_path: Path, desk: Desk) -> AsyncIterator[Left]:
+    """A SQLite store with everything that a store can hold."""
+    found = await busy_store(SQLiteStore(str(tmp_path / "source.db")), desk)
+    yield found
+    await found.store.close()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[[str], Store]:
+    """A new SQLite store of this name."""
+    return lambda name: SQLiteStore(str(tmp_path / f"{name}.db"))

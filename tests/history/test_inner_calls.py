@@ -13,8 +13,8 @@ from agentos.kernel import Kernel
 from agentos.persistence.base import Store
 from agentos.ports import CallContext
 from agentos.toolboxes.python import PythonToolbox
+from tests.history.forking import ends_of_units, fork
 from tests.history.support import Desk, assert_history_holds, crash, until
-from tests.history.test_forks import ends_of_units, fork
 
 SPEC: dict[str, Any] = {"approval": "park", "policy": [{"tool": "fail", "verdict": "ask"}]}
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import msgspec
+import pytest
 
 from agentos.components import Component, ConversationState
 from agentos.events.entry import Draft, Registry, decode_head
-from agentos.events.kinds import CallProgress
-from agentos.history import Identical, replay_log, verify_store
+from agentos.events.kinds import KINDS, CallProgress
+from agentos.history import Identical, copy_store, heads_digest, replay_log, verify_store
 from agentos.ids import CONVERSATION
 from agentos.persistence.base import Store
+from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
 from agentos.systems import system
 from agentos.world import Decision, View
@@ -58,3 +60,28 @@ async def test_they_survive_snapshots_and_are_verified(store: Store, desk: Desk)
     carried = {name: value for entity, name, value in decode_head(snapshots[-1]).changes if entity == CONVERSATION}
     assert (carried["mood"], carried["hue"]) == (msgspec.to_builtins(Mood(level=1)), {"level": 1})
     assert all(report.ok for report in reports), [str(d) for report in reports for d in report.differences]
+
+
+async def test_they_and_entries_of_unknown_kinds_are_copied_as_they_are(
+    store: Store, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options: dict[str, Any] = {"systems": [moody], "components": [Mood, Hue], "settings": Settings(snapshot_entries=5)}
+    async with office(store, desk, **options) as kernel:
+        clerk = await kernel.start("clerk")
+        for text in "abc":
+            await clerk.ask(f"note text={text}")
+        monkeypatch.delitem(KINDS, "call.progress")
+        copy, again = MemoryStore(), MemoryStore()
+        copied = await copy_store(store, copy)
+        await copy_store(copy, again)
+        sql = "select id, kind, type, body from entities order by id, type"
+        rows = (await again.query(sql)).rows
+
+        assert rows == (await store.query(sql)).rows
+        assert {"mood", "hue"} <= {row[2] for row in rows}
+        assert await again.entries(clerk.id) == await store.entries(clerk.id)
+        assert "call.progress" in {entry.kind for entry in await again.entries(clerk.id)}
+        assert copied.heads == await heads_digest(again) == await heads_digest(store)
+        assert (await verify_store(again)).ok
+    for made in (copy, again):
+        await made.close()

@@ -20,7 +20,8 @@ AIDE = "(select n from logs join conversations using (n) where agent = 'aide')"
 AGENT = "type = 'agent_state' and entity = (select id from logs where n = 3)"
 PROMPT = "kind = 'context' and body like '%Keep order%'"
 CALL = (
-    "turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at, 5, 1, 8, parent"
+    "turn, step, ordinal, tool, toolbox, effect, status, kind, attempt, child, started_at, finished_at, 5, 1, 8, parent,"
+    " resolution"
 )
 
 
@@ -103,6 +104,7 @@ BODIES = [
 ROWS = [
     changed("calls", 6, "status = 'failed'"),
     changed("calls", 6, "parent = 3"),
+    changed("calls", 6, "resolution = 'done'"),
     changed("calls", 6, "finished_at = finished_at + 1"),
     changed("calls", 6, "result_seq = null"),
     changed("calls", 16, "child = null"),

@@ -1,0 +1,52 @@
+"""A log folded anew, unit by unit, into the rows that each unit changes: what verify compares and a copy writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agentos.components import Component, ConversationConfig, ConversationState, TurnConfig, TurnState
+from agentos.events.entry import Entry
+from agentos.ids import CONVERSATION, LogId
+from agentos.journal import Projection, Times, project, touched_by
+from agentos.journal.apply import forget
+from agentos.journal.projections import shown_state
+from agentos.world import World
+
+
+class Folding:
+    """Folds the entries of one log. Bodies are not looked at. The log stays loaded in the World until it is unloaded."""
+
+    def __init__(self, log: LogId, world: World) -> None:
+        self._world, self._times = world, Times()
+        self._slice = world.load(log)
+
+    def begin_at(self, snapshot: Entry) -> None:
+        """Takes a snapshot for all that came before it."""
+        rows: dict[int, dict[type[Component], Component]] = {}
+        for entity, component in snapshot.changes:
+            rows.setdefault(entity, {})[type(component)] = component
+        self._world.put_rows(self._slice, rows)
+        self._times.shown = shown_state(self._slice.get)
+
+    def fold(self, entries: Sequence[Entry]) -> Projection:
+        """The rows after the next unit."""
+        touched = touched_by(entries)
+        self._world.put_rows(self._slice, touched)
+        projection = project(self._slice.log, touched, entries[0].at, self._slice.get, self._times)
+        self._times.shown = projection.shown
+        forget(self._world, self._slice, entries)
+        return projection
+
+    @property
+    def config(self) -> ConversationConfig | None:
+        return self._slice.get(CONVERSATION, ConversationConfig)
+
+    @property
+    def open_turn(self) -> tuple[int, TurnConfig, TurnState] | None:
+        """The open turn: its seq, what it pinned, and where it stands."""
+        state = self._slice.get(CONVERSATION, ConversationState)
+        if state is None or not state.open_turn:
+            return None
+        config, turn = self._slice.get(state.open_turn, TurnConfig), self._slice.get(state.open_turn, TurnState)
+        assert config is not None and turn is not None, "an open turn has both"
+        return state.open_turn, config, turn
