@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from agentos.events.entry import Registry
 from agentos.events.kinds import ModelRequested
 from agentos.ids import Kind, LogId
-from agentos.journal import Times, fold_unit
+from agentos.journal import Times, fold_unit, load_log
 from agentos.kernel import Kernel
+from agentos.kernel.loaded import Loaded
 from agentos.persistence.base import LogRow, Store
 from agentos.testing.invariants import (
     InvariantBroken,
@@ -63,6 +64,7 @@ class Checker:
         self._logs: dict[LogId, LogCheck] = {}
         self._world = World()
         self._times: dict[LogId, Times] = {}
+        self._rows: dict[LogId, LogRow] = {}
 
     def watch(self, kernel: Kernel) -> None:
         """Checks a kernel that was just opened, and then after each of its ticks."""
@@ -87,7 +89,7 @@ class Checker:
         broken = self._read_new()
         for log, loaded in sorted(kernel.ticker.loaded.items()):
             folded = self._world.slice(log)
-            if loaded.flying:
+            if loaded.flying or self._is_lost(loaded):
                 continue
             if folded is not None:
                 broken += world_is_fold(loaded.slice, folded)
@@ -98,6 +100,11 @@ class Checker:
             broken += effects_are_intended(kernel)
         return broken
 
+    def _is_lost(self, loaded: Loaded) -> bool:
+        """Another kernel has taken it over, and this one has not found out yet."""
+        row, mine = self._rows.get(loaded.log), loaded.head.row
+        return row is not None and (row.owner, row.epoch) != (mine.owner, mine.epoch)
+
     def entries(self, log: LogId) -> int:
         """How many entries of a log were checked."""
         found = self._logs.get(log)
@@ -105,7 +112,7 @@ class Checker:
 
     def _read_new(self) -> list[str]:
         broken = []
-        rows = {row.id: row for row in at_once(self.store.logs(Kind.CONVERSATION.value))}
+        rows = self._rows = {row.id: row for row in at_once(self.store.logs(Kind.CONVERSATION.value))}
         for row in rows.values():
             known = self._logs.get(row.id)
             if known is None:
@@ -114,6 +121,7 @@ class Checker:
                 self._times[row.id] = Times()
             if known.seq < row.seq:
                 self._fold(known, row.seq)
+                self._load(known)
             if (known.seq, known.digest) != (row.seq, row.digest):
                 known.say(row.seq, "the head of the log is not its last entry")
             broken += known.broken
@@ -133,3 +141,11 @@ class Checker:
                 self.requests += 1
                 for what in unpaired(slice_.transcript.messages):
                     known.say(unit[-1].seq, what)
+
+    def _load(self, known: LogCheck) -> None:
+        """Loading from the last snapshot gives what folding every entry gives."""
+        folded = self._world.slice(known.log)
+        assert folded is not None, "loaded when first seen"
+        loaded = at_once(load_log(self.store, known.log, self.registry, known.seq))
+        for what in world_is_fold(loaded.slice, folded):
+            known.say(known.seq, f"loaded from the snapshot at {loaded.snapshot}: {what}")

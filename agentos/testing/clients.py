@@ -9,16 +9,19 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from agentos.components import CallState, TurnState, Verdict, Waiting
+import msgspec
+
+from agentos.components import CallConfig, CallState, Resolution, TurnState, Verdict, Waiting
 from agentos.errors import ConversationBusy, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.entry import Registry
-from agentos.events.intake import Cancel, Control, ControlItem, Input, Item
-from agentos.ids import ConversationId, LogId, log_and_seq, name_of
+from agentos.events.intake import Cancel, Control, ControlItem, Input, Item, Resolve
+from agentos.ids import ConversationId, LogId, call_id, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel import Kernel
 from agentos.kernel.logs import inbox_row
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
+from agentos.systems.resolve import ended_unknown
 from agentos.testing.checker import at_once
 
 REFUSALS = (StoreUnavailable, ConversationClosed, ConversationBusy, KernelClosed)
@@ -31,6 +34,7 @@ WISHES = {
     "ask": 6,
     "interrupt": 2,
     "answer": 3,
+    "resolve": 2,
     "control": 1,
     "post": 2,
     "rebind": 1,
@@ -80,6 +84,8 @@ class Clients:
                 self.do(name, lambda: kernel.interrupt(id_))
             case "answer":
                 self.do(name, lambda: self.answer(kernel))
+            case "resolve":
+                self.do(name, lambda: self.resolve(id_))
             case "control":
                 control = random.choice(_CONTROLS)
                 self.do(control.value, lambda: kernel.control(id_, control))
@@ -103,12 +109,27 @@ class Clients:
             await kernel.answer(call, self._random.choice((Verdict.ALLOW, Verdict.ALLOW, Verdict.DENY)))
             return
 
+    async def resolve(self, id_: ConversationId) -> None:
+        """Says what became of one of its calls in doubt, by way of the store; the first word counts."""
+        doubts = doubts_in(self._elsewhere, id_)
+        if not doubts:
+            return
+        item = self._random.choice(doubts)
+        resolution = self._random.choice(list(Resolution))
+        by = name_of(f"client {self._wishes}")
+        said = msgspec.structs.replace(item, resolution=resolution, by=by)
+        await self._post(id_, f"resolve:{item.call}:{item.attempt}", said)
+        self.counts[f"resolved as {resolution.value}"] += 1
+
     def settle(self, kernel: Kernel) -> None:
         """Nobody holds anything up any more."""
         for id_ in self.conversations:
             if kernel.state_of(id_) in ("paused", "unloaded"):
                 self.do("unpause", functools.partial(kernel.control, id_, Control.UNPAUSE))
         self.do("answer", lambda: self.answer(kernel))
+        for id_ in self.conversations:
+            if kernel.state_of(id_) == "parked":
+                self.do("resolve", functools.partial(self.resolve, id_))
 
     async def _until_told(self, name: str, work: Callable[[], Awaitable[Any]]) -> None:
         try:
@@ -150,6 +171,29 @@ class Clients:
 
 def _passes_by(text: str) -> bool:
     return text.endswith("7")
+
+
+def doubts_in(store: Store, id_: ConversationId) -> list[Resolve]:
+    """What may be said of the calls of a conversation that wait for a person or have ended as unknown."""
+    configs: dict[int, CallConfig] = {}
+    states: dict[int, CallState] = {}
+    for unit in decode_units(LogId(id_), at_once(store.entries(id_)), Registry()):
+        for entity, component in (change for entry in unit for change in entry.changes):
+            if isinstance(component, CallConfig):
+                configs[entity] = component
+            elif isinstance(component, CallState):
+                states[entity] = component
+    return [
+        Resolve(
+            call=call_id(id_, call),
+            attempt=state.attempt,
+            resolution=Resolution.DONE,
+            tool=configs[call].tool,
+            asked=configs[call].tool,
+        )
+        for call, state in states.items()
+        if state.doubted or ended_unknown(configs[call], state)
+    ]
 
 
 def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:

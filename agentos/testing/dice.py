@@ -30,6 +30,8 @@ INNER = {
 """What the tools of each agent call themselves; not all of it may be used."""
 Stored = Callable[[str, int], bool]
 """Whether the start of this attempt of a call is in the store."""
+Retried = Callable[[str], int]
+"""How often a person had a call tried again, as it is in the store."""
 
 
 class Ledger:
@@ -87,15 +89,25 @@ def _call(random: Random, names: Sequence[str]) -> ToolCall:
 
 class DiceToolbox:
     """Three tools, one of each effect class, behind one kind of sharing, that now and then make calls of their own. Checks
-    that its bound is kept, that the start of each call is stored, and that no `once` call runs twice."""
+    its bound, that the start of each call is stored, and that no `once` call runs twice unless a person says so."""
 
     kind: ClassVar[Name] = Name("dice")
 
     def __init__(
-        self, name: str, sharing: ToolboxSharing, size: int, *, seed: int, clock: Clock, ledger: Ledger, stored: Stored
+        self,
+        name: str,
+        sharing: ToolboxSharing,
+        size: int,
+        *,
+        seed: int,
+        clock: Clock,
+        ledger: Ledger,
+        stored: Stored,
+        retried: Retried,
     ) -> None:
         self.name, self.sharing, self.size = Name(name), sharing, size
         self._seed, self._clock, self._ledger, self._stored = seed, clock, ledger, stored
+        self._retried = retried
 
     async def open(self) -> None:
         pass
@@ -127,7 +139,7 @@ class DiceToolbox:
         ledger.runs[place] = tool
         if tool.endswith(EffectClass.ONCE.value):
             ledger.once[context.call_id] = times = ledger.once.get(context.call_id, 0) + 1
-            if times > 1:
+            if times > 1 + self._retried(context.call_id):
                 ledger.broken.append(f"{tool}, a `once` tool, ran {times} times for {context.call_id}")
         if not self._stored(*place):
             ledger.broken.append(f"{tool} ran for {place}, whose start is not stored")

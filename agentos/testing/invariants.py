@@ -59,10 +59,10 @@ def world_is_fold(live: Slice, folded: Slice) -> list[str]:
 
 
 def _shape(slice_: Slice) -> tuple[Any, ...]:
-    """A transcript without what two of the same messages may differ in: how long the list behind them is by now."""
+    """A transcript without what two of the same messages may differ in: how long the lists behind them are by now."""
     seen = slice_.transcript
-    fields = [getattr(seen, name) for name in seen.__struct_fields__ if name not in ("pieces", "purge")]
-    return list(seen.messages), fields, seen.purge is None
+    fields = [getattr(seen, name) for name in seen.__struct_fields__ if name not in ("pieces", "begins", "purge")]
+    return list(seen.messages), seen.begins[: seen.turns], fields, seen.purge is None
 
 
 def derived_is_recomputed(kernel: Kernel) -> list[str]:
@@ -142,7 +142,8 @@ def _wanted(loaded: Loaded) -> Iterator[Work]:
         if call_state is None:
             continue
         if call_state.waiting is Waiting.DOUBT:
-            yield "probe", call, 0
+            if not call_state.doubted:  # else a person is waited for
+                yield "probe", call, 0
         elif call_state.waiting is Waiting.HOOK:
             yield "hook", call, 0
         elif call_state.status is CallStatus.STARTED and call_state.child is None:

@@ -3,9 +3,9 @@
     result = run_scenario(Path("scenarios/crash_and_resume.yaml"))
     print(result.text())
 
-A scenario is a row of lives: kernels over one store, each closed, dropped in the middle, or killed with its process. At
-the end the invariants have held after every tick, each World was found again as it was left, replay is identical, verify
-finds nothing, and no call ran more often than it may.
+A scenario is a row of lives: kernels over one store, each closed, dropped in the middle, or killed with its process; or
+several processes at once, each with such a row. At the end the invariants have held after every tick, each World was found
+again as it was left, replay is identical, verify finds nothing, and no call ran more often than it may.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 from agentos.definitions import wire
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
+from agentos.persistence import open_store
 from agentos.persistence.memory import MemoryStore
 from agentos.testing.clock import ManualClock
 from agentos.testing.scenario_child import live_in_child
 from agentos.testing.scenario_end import check_end
 from agentos.testing.scenario_file import ENDS, Scenario, load_scenario
 from agentos.testing.scenario_life import Carried, Life
+from agentos.testing.scenario_processes import Processes
 from agentos.testing.scenario_result import ScenarioResult, StepResult
 from agentos.testing.scenario_steps import live
 from agentos.testing.scenario_tools import Outside, ScenarioToolbox
@@ -33,10 +35,11 @@ from agentos.testing.scenario_world import at_work
 T = TypeVar("T")
 
 
-def run_scenario(path: Path | str, *, folder: Path | None = None) -> ScenarioResult:
+def run_scenario(path: Path | str, *, folder: Path | None = None, store: str = "") -> ScenarioResult:
     """Runs one scenario from its file. Not to be called where an event loop runs: each life has its own.
 
-    folder is where its store and what its tools wrote stay; by default they are removed.
+    folder is where its store and what its tools wrote stay; by default they are removed. store is the URL of another
+    store, which has to be empty, in the place of a file there; invariants are not asked after its ticks.
     Errors: ConfigurationError naming file, line and column; nothing that happens in the scenario.
     """
     scenario = load_scenario(Path(path))
@@ -44,9 +47,9 @@ def run_scenario(path: Path | str, *, folder: Path | None = None) -> ScenarioRes
         if folder.exists() and any(folder.iterdir()):
             raise ConfigurationError(f"{folder} is not empty; a scenario begins with nothing, so name another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        return Play(scenario, folder).run()
+        return Play(scenario, folder, store).run()
     with tempfile.TemporaryDirectory(prefix="agentos-scenario-") as name:
-        return Play(scenario, Path(name)).run()
+        return Play(scenario, Path(name), store).run()
 
 
 def find_scenarios() -> list[Path]:
@@ -61,19 +64,20 @@ def find_scenarios() -> list[Path]:
 class Play:
     """One run of one scenario. memory is the store that all its lives share, when it is no file."""
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
-        """Raises ConfigurationError when agents and toolboxes do not fit together."""
-        self.scenario, self._folder = scenario, folder.absolute()
+    def __init__(self, scenario: Scenario, folder: Path, url: str = "") -> None:
+        """Raises ConfigurationError when agents and toolboxes do not fit together, and for a store that is not empty."""
+        self.scenario, self._folder, self._url = scenario, folder.absolute(), url
         _check_wiring(scenario, Outside(folder, ManualClock(), [], {}))
-        self.memory = MemoryStore() if scenario.store == "memory" else None
+        if url:
+            _in_a_loop(_check_empty(url))
+        self.memory = MemoryStore() if scenario.store == "memory" and not url else None
         self._carried = Carried()
         self._results: list[StepResult] = []
 
     def run(self) -> ScenarioResult:
         """All lives, and the checks at the end, as far as nothing fails."""
-        lives = self.scenario.lives()
         try:
-            if all(self._live(number, steps) for number, steps in enumerate(lives, 1)):
+            if self._live_all():
                 self._results += _in_a_loop(self._check_end())
         finally:
             if self.memory is not None:
@@ -87,19 +91,28 @@ class Play:
             skipped=len(self.scenario.steps) - done,
         )
 
+    def _live_all(self) -> bool:
+        """Whether all steps went well: in one kernel after the other, or in several processes at once."""
+        if not self.scenario.processes:
+            return all(self._live(number, steps) for number, steps in enumerate(self.scenario.lives(), 1))
+        with Processes(self.scenario, self._folder, self._url, self._results.append) as processes:
+            carried = processes.live()
+        self._carried = carried or self._carried
+        return carried is not None
+
     def _live(self, number: int, steps: range) -> bool:
         """Whether the life came to its end."""
         end = self.scenario.steps[steps[-1]].word
         if end == "kill":
             tell = self._results.append
-            carried = live_in_child(self.scenario, self._folder, number, steps, self._carried, tell)
+            carried = live_in_child(self.scenario, self._folder, number, steps, self._carried, tell, self._url)
         else:
             carried = _in_a_loop(self._live_here(number, steps, end))
         self._carried = carried or self._carried
         return carried is not None and self._results[-1].ok
 
     async def _live_here(self, number: int, steps: range, end: str) -> Carried | None:
-        life = Life(self.scenario, self._folder, self._carried, self.memory)
+        life = Life(self.scenario, self._folder, self._carried, self.memory, self._url)
         try:
             await life.open()
             if not await live(life, number, steps, self._results.append):
@@ -117,7 +130,7 @@ class Play:
 
     async def _check_end(self) -> list[StepResult]:
         """Over the store as it lasts, opened once more."""
-        life = Life(self.scenario, self._folder, self._carried, self.memory)
+        life = Life(self.scenario, self._folder, self._carried, self.memory, self._url)
         try:
             await life.open()
             return await check_end(life, self._carried)
@@ -126,6 +139,18 @@ class Play:
 
 
 _SAID = {"crash": "the kernel is dropped in the middle", "close": "the kernel is closed in good order"}
+
+
+async def _check_empty(url: str) -> None:
+    store = open_store(url)
+    await store.open("scenario")
+    try:
+        if logs := len(await store.logs()):
+            raise ConfigurationError(
+                f"{store.url} has {logs} logs; a scenario begins with nothing, so name another store"
+            )
+    finally:
+        await store.close()
 
 
 def _check_wiring(scenario: Scenario, outside: Outside) -> None:

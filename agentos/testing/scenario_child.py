@@ -35,10 +35,11 @@ class Job(msgspec.Struct, kw_only=True):
     first: int
     last: int
     carried: Carried
+    url: str
 
 
 def live_in_child(
-    scenario: Scenario, folder: Path, number: int, steps: range, carried: Carried, tell: Tell
+    scenario: Scenario, folder: Path, number: int, steps: range, carried: Carried, tell: Tell, url: str
 ) -> Carried | None:
     """Has a child do these steps, then kills it; None when a step failed."""
     job = Job(
@@ -48,9 +49,10 @@ def live_in_child(
         first=steps.start,
         last=steps.stop,
         carried=carried,
+        url=url,
     )
     with subprocess.Popen(
-        [sys.executable, "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_environment()
+        [sys.executable, "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     ) as child:
         try:
             return _listen(scenario, child, job, tell)
@@ -58,7 +60,7 @@ def live_in_child(
             child.kill()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The child runs the code that this process runs."""
     here = str(Path(agentos.__file__).parents[1])
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))}
@@ -97,7 +99,7 @@ def main() -> None:
 
 
 async def _live(job: Job) -> None:
-    life = Life(load_scenario(Path(job.file)), Path(job.folder), job.carried)
+    life = Life(load_scenario(Path(job.file)), Path(job.folder), job.carried, url=job.url)
     await life.open()
     if not await live(life, job.number, range(job.first, job.last), _tell, child=True):
         await life.crash()

@@ -170,7 +170,7 @@ async def _calls(life: Life, said: Expect) -> Seen:
 async def _doubted(life: Life, said: Expect) -> Seen:
     name, conversation = await _conversation(life, said)
     entries = await conversation.history()
-    doubts = [entry.call for entry in entries if isinstance(entry.data, CallDoubted)]
+    doubts = [entry.call for entry in entries if isinstance(entry.data, CallDoubted) and not entry.data.probed]
     tools = [_tool_of(entries, call) for call in doubts]
     calls = [f"{tool} ({call_id(conversation.id, call)})" for tool, call in zip(tools, doubts, strict=True)]
     text = f"{counted(len(calls), 'call')} of {name} in doubt after the crash: {', '.join(calls) or '-'}"

@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_valid
 from agentos.definitions.checking import checked
 from agentos.definitions.reading import read_yaml
 from agentos.definitions.source import Source
+from agentos.definitions.spec import Slug
 from agentos.definitions.toolbox_spec import BoxName, Strict
 from agentos.settings import Settings
 from agentos.testing.scenario_systems import SYSTEMS
@@ -21,16 +22,28 @@ from agentos.testing.scenario_words import Agent, Box, Step
 
 ENDS = frozenset({"crash", "kill", "close"})
 """Steps that end the life of a kernel: dropped in the middle, killed with its process, or closed in good order."""
+CHANGES = {
+    "kill": ("here", "gone"),
+    "close": ("here", "gone"),
+    "reopen": ("gone", "here"),
+    "freeze": ("here", "frozen"),
+    "thaw": ("frozen", "here"),
+}
+"""How a process is before a step, and after it; all other steps are done by one that is here."""
+OF_PROCESSES = frozenset({"freeze", "thaw", "declare_dead"})
+"""Steps that make sense for one of several processes alone."""
 
 
 class Scenario(Strict):
-    """A whole file. store: where the logs are; kill needs a file, since another process takes over."""
+    """A whole file. store: where the logs are; kill needs a file, since another process takes over. processes: names of
+    real processes, each with a kernel of its own, that are there at the same time."""
 
     title: Annotated[str, Field(min_length=1)]
     about: str = ""
     store: Literal["memory", "sqlite"] = "memory"
     settings: dict[str, Any] = Field(default_factory=dict)
     systems: list[str] = Field(default_factory=list)
+    processes: list[Slug] = Field(default_factory=list)
     toolboxes: dict[BoxName, Box] = Field(default_factory=dict)
     agents: Annotated[list[Agent], Field(min_length=1)]
     steps: Annotated[list[Step], Field(min_length=1)]
@@ -67,7 +80,13 @@ class Scenario(Strict):
 
     @model_validator(mode="after")
     def _check_lives(self) -> Scenario:
+        return self._check_processes() if self.processes else self._check_one_by_one()
+
+    def _check_one_by_one(self) -> Scenario:
         over = False
+        for n, step in enumerate(self.steps, 1):
+            if step.in_ is not None or step.word in OF_PROCESSES:
+                raise ValueError(f"step {n}: {step.word}: this needs 'processes: [first, second]'")
         for n, step in enumerate(self.steps, 1):
             if over is not (step.word == "reopen"):
                 raise ValueError(f"step {n}: {_OUT_OF_PLACE[over]}")
@@ -75,6 +94,26 @@ class Scenario(Strict):
         if self.store == "memory" and any(step.word == "kill" for step in self.steps):
             raise ValueError("kill needs 'store: sqlite', which outlives a process")
         return self
+
+    def _check_processes(self) -> Scenario:
+        """Each of them is there from the begin, and goes and comes as its steps say."""
+        if len(set(self.processes)) < len(self.processes) or self.store == "memory":
+            raise ValueError("processes have different names, and share 'store: sqlite'")
+        is_how = dict.fromkeys(self.processes, "here")
+        for n, step in enumerate(self.steps, 1):
+            named = [self.process_of(step), *([step.said.process] if step.word == "declare_dead" else [])]
+            for name in named:
+                if name not in is_how:
+                    raise ValueError(f"step {n}: no process {name!r}; there are {', '.join(self.processes)}")
+            before, after = CHANGES.get(step.word, ("here", "here"))
+            if step.word == "crash" or is_how[named[0]] != before:
+                raise ValueError(f"step {n}: {step.word}: the process {named[0]} is {is_how[named[0]]}{_NO_CRASH}")
+            is_how[named[0]] = after
+        return self
+
+    def process_of(self, step: Step) -> str:
+        """Which process does a step; without `processes` there is none."""
+        return step.in_ or (self.processes[0] if self.processes else "")
 
     @property
     def path(self) -> Path:
@@ -94,6 +133,7 @@ class Scenario(Strict):
         return [range(*pair) for pair in zip([0, *ends], [*ends, len(self.steps)], strict=True)]
 
 
+_NO_CRASH = "; with processes, a kernel ends by kill or close, and freeze stands before thaw"
 _OUT_OF_PLACE = {
     True: "after crash, kill or close comes reopen",
     False: "reopen comes right after crash, kill or close",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Any, cast
 
 import msgspec
 
+from agentos.errors import AgentosError
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.models import ScriptedModel
+from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.reading import SqlReads
@@ -59,11 +62,17 @@ class Carried(msgspec.Struct, kw_only=True, tag=True):
 class Life:
     """One kernel over the scenario's store, with its clock, its tools, and the invariants after each of its ticks."""
 
-    def __init__(self, scenario: Scenario, folder: Path, carried: Carried, memory: MemoryStore | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, folder: Path, carried: Carried, memory: MemoryStore | None = None, url: str = ""
+    ) -> None:
+        """url is that of a store in the place of a file in the folder."""
         self.scenario, self.names = scenario, dict(carried.names)
+        self.writers: dict[str, int] = {}
         self.clock = ManualClock(START, carried.elapsed_s)
         self.outside = Outside(folder, self.clock, carried.released, carried.most_inside)
-        self.store: MemoryStore | SQLiteStore = memory or SQLiteStore(str(folder / STORE_FILE))
+        self.store: Store = memory or (
+            open_store(url, scenario.limits) if url else SQLiteStore(str(folder / STORE_FILE), settings=scenario.limits)
+        )
         self._before = carried
         self._ids = SequentialIds(carried.ids_made + 1)
         self.kernel = Kernel(
@@ -74,14 +83,16 @@ class Life:
             settings=scenario.limits,
             systems=[SYSTEMS[name] for name in scenario.systems],
         )
-        self._reads = None if memory is not None else _Reads(folder / STORE_FILE)
-        self._checker = Checker(cast(Store, memory or self._reads), self.kernel.registry)
+        self._reads = None if memory is not None or url else _Reads(folder / STORE_FILE)
+        readable = memory or self._reads
+        self._checker = Checker(cast(Store, readable), self.kernel.registry) if readable is not None else None
         self._asks: list[asyncio.Task[RunOutcome]] = []
 
     async def open(self) -> None:
         """With the toolboxes and agents of the scenario."""
         await self.kernel.__aenter__()
-        self._checker.watch(self.kernel)
+        if self._checker is not None:
+            self._checker.watch(self.kernel)
         for name, box in self.scenario.toolboxes.items():
             await self.kernel.add_toolbox(ScenarioToolbox(name, box, self.outside))
         for agent in self.scenario.agents:
@@ -113,6 +124,13 @@ class Life:
         if len(found) != 1:
             raise StepFailed([f"no conversation has the name {name!r}, and {len(found)} are of an agent of this slug"])
         return await self.kernel.get(found[0][0])
+
+    def told(self, error: AgentosError) -> str:
+        """An error in words, with the names of processes in place of what is another in each run."""
+        said = f"{type(error).__name__}: {error}"
+        for name, number in self.writers.items():
+            said = re.sub(rf"writer {number}, pid \d+ on [^,]*, since [-0-9]+ [:0-9]+ UTC", f"process {name}", said)
+        return said
 
     def name_of(self, id_: str) -> str:
         return next((name for name, known in self.names.items() if known == id_), id_)
@@ -150,7 +168,10 @@ class Life:
     async def crash(self) -> Carried:
         """Dropped as it stands: nothing more is stored, and nobody is told."""
         carried = self.last_words()
-        self.store.abandon()
+        if isinstance(self.store, (MemoryStore, SQLiteStore)):
+            self.store.abandon()
+        else:
+            await self.store.close()
         await self._let_go()
         return carried
 
@@ -164,8 +185,8 @@ class Life:
             released=self.outside.released,
             most_inside=dict(self.outside.most_inside),
             world=picture_of(self.kernel.world),
-            checks=before.checks + checker.checks,
-            broken=[*before.broken, *checker.broken],
+            checks=before.checks + (checker.checks if checker is not None else 0),
+            broken=[*before.broken, *(checker.broken if checker is not None else ())],
         )
 
     async def _let_go(self) -> None:

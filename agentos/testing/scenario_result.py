@@ -18,8 +18,8 @@ def counted(number: int, thing: str) -> str:
 class StepResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """One step, or one of the things that must hold at the end (then line is 0).
 
-    life counts kernels, from 1; child says that it was a process of its own. saw is what was there to see; wrong says
-    what is not as it should be.
+    life counts kernels, from 1; child says that it was a process of its own, process, which of several. saw is what was
+    there to see; wrong says what is not as it should be.
     """
 
     life: int
@@ -28,6 +28,7 @@ class StepResult(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     saw: list[str] = []
     wrong: list[str] = []
     child: bool = False
+    process: str = ""
 
     @property
     def ok(self) -> bool:
@@ -81,6 +82,9 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
 def _part(step: StepResult) -> str:
     if not step.line:
         return "at the end"
+    if step.process:
+        again = f", kernel {step.life}" if step.life > 1 else ""
+        return f"process {step.process}{again}"
     return f"kernel {step.life}, in a child process" if step.child else f"kernel {step.life}"
 
 

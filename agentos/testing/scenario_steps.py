@@ -13,7 +13,19 @@ from agentos.testing.scenario_expect import expect, wait_for
 from agentos.testing.scenario_file import ENDS
 from agentos.testing.scenario_life import Life, StepFailed
 from agentos.testing.scenario_result import StepResult
-from agentos.testing.scenario_words import Advance, Answer, Ask, Cancel, Plain, Release, Send, Start
+from agentos.testing.scenario_words import (
+    Advance,
+    Answer,
+    Ask,
+    Cancel,
+    DeclareDead,
+    Plain,
+    Release,
+    Resolve,
+    Send,
+    Start,
+    Step,
+)
 
 Tell = Callable[[StepResult], None]
 
@@ -24,7 +36,7 @@ async def live(life: Life, number: int, steps: Iterable[int], tell: Tell, *, chi
         step = life.scenario.steps[n]
         if step.word in ENDS:
             break
-        saw, wrong = await _done(life, step.word, step.said)
+        saw, wrong = await done(life, step)
         line = life.scenario.line(n)
         tell(StepResult(life=number, line=line, word=step.word, saw=saw, wrong=wrong, child=child))
         if wrong:
@@ -32,16 +44,19 @@ async def live(life: Life, number: int, steps: Iterable[int], tell: Tell, *, chi
     return True
 
 
-async def _done(life: Life, word: str, said: Any) -> tuple[list[str], list[str]]:
+async def done(life: Life, step: Step) -> tuple[list[str], list[str]]:
     """What was seen and what is wrong; whatever an agent or a person may run into is a finding, not an error."""
     try:
-        saw = await _STEPS[word](life, said)
+        saw = await _STEPS[step.word](life, step.said)
         await life.settle()
     except StepFailed as failed:
         return failed.saw, failed.wrong
     except AgentosError as error:
-        return [], [f"{type(error).__name__}: {error}"]
-    return saw, []
+        said = life.told(error)
+        if step.refusal and all(part in said for part in step.refusal):
+            return [f"refused: {said}"], []
+        return [], [said]
+    return saw, [f"it was not refused: {part}" for part in step.refusal]
 
 
 async def _start(life: Life, said: Start) -> list[str]:
@@ -92,6 +107,16 @@ async def _answer(life: Life, said: Answer) -> list[str]:
     return [f"{said.verdict} for {_tool(life, waiting[0])} ({waiting[0]})"]
 
 
+async def _resolve(life: Life, said: Resolve) -> list[str]:
+    """By the call's id, as any client would."""
+    doubts = [doubt for doubt in await life.kernel.doubts() if said.tool in (None, doubt.tool)]
+    if not doubts:
+        raise StepFailed([f"no call{f' of {said.tool}' if said.tool else ''} is in doubt"])
+    call = doubts[0].call
+    await life.kernel.resolve(call, said.as_, result=said.result, reason=said.reason, by=said.by)
+    return [f"{said.by} says {said.as_.value} of {doubts[0].tool} ({call}), which was {doubts[0].state}"]
+
+
 def _tool(life: Life, call: CallId) -> str:
     config = life.kernel.world.get(call, CallConfig)
     return config.tool if config is not None else ""
@@ -113,6 +138,12 @@ async def _recover(life: Life, _said: Plain) -> list[str]:
     return [f"taken up: {', '.join(names)}" if names else "nothing was left behind"]
 
 
+async def _declare_dead(life: Life, said: DeclareDead) -> list[str]:
+    if not await life.kernel.declare_dead(life.writers[said.process]):
+        raise StepFailed([f"{said.process} has ended already"])
+    return [f"{said.process} counts as dead from now on"]
+
+
 _STEPS: dict[str, Callable[[Life, Any], Awaitable[list[str]]]] = {
     "start": _start,
     "ask": _ask,
@@ -121,8 +152,10 @@ _STEPS: dict[str, Callable[[Life, Any], Awaitable[list[str]]]] = {
     "release": _release,
     "cancel": _cancel,
     "answer": _answer,
+    "resolve": _resolve,
     "advance": _advance,
     "reopen": _reopen,
     "recover": _recover,
+    "declare_dead": _declare_dead,
     "expect": expect,
 }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from agentos.components import Access, EffectClass, Outcome, ToolboxSharing
+from agentos.components import Access, EffectClass, Outcome, Resolution, ToolboxSharing
 from agentos.definitions import AgentSpec
 from agentos.definitions.spec import Slug
 from agentos.definitions.toolbox_spec import BoxName, Count, Positive, Seconds, Strict, ToolName
@@ -166,6 +166,17 @@ class Answer(Short):
     reason: str = ""
 
 
+class Resolve(Short):
+    """Says what became of the oldest call in doubt, or of the oldest of a tool: one that waits, or has ended as unknown."""
+
+    short: ClassVar[str] = "as"
+    as_: Annotated[Resolution, Field(alias="as")]
+    tool: ToolName | None = None
+    result: str | None = None
+    reason: str = ""
+    by: str = "user"
+
+
 class Advance(Short):
     """Lets time pass on the clock, and what it sets off happen."""
 
@@ -174,7 +185,14 @@ class Advance(Short):
 
 
 class Plain(Short):
-    """A step that needs no words: crash, kill, close, reopen, recover."""
+    """A step that needs no words: crash, kill, close, reopen, recover, freeze, thaw."""
+
+
+class DeclareDead(Short):
+    """Says, as a person would, that another process is dead."""
+
+    short: ClassVar[str] = "process"
+    process: Slug
 
 
 class Expect(Strict):
@@ -224,7 +242,11 @@ class Expect(Strict):
 
 
 class Step(Strict):
-    """One step: its word, and what belongs to it."""
+    """One step: its word, and what belongs to it.
+
+    in: the process that does it, by default the first one of `processes`. refused: parts of the error that it must end
+    with; a step that is not refused, or for another reason, has failed then.
+    """
 
     start: Start | None = None
     ask: Ask | None = None
@@ -233,13 +255,19 @@ class Step(Strict):
     release: Release | None = None
     cancel: Cancel | None = None
     answer: Answer | None = None
+    resolve: Resolve | None = None
     advance: Advance | None = None
     crash: Plain | None = None
     kill: Plain | None = None
     close: Plain | None = None
     reopen: Plain | None = None
     recover: Plain | None = None
+    freeze: Plain | None = None
+    thaw: Plain | None = None
+    declare_dead: DeclareDead | None = None
     expect: Expect | None = None
+    in_: Annotated[Slug | None, Field(alias="in")] = None
+    refused: str | list[str] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -252,18 +280,27 @@ class Step(Strict):
 
     @model_validator(mode="after")
     def _one(self) -> Step:
-        if len(self.model_fields_set) != 1:
-            raise ValueError(f"a step is one of {', '.join(type(self).model_fields)}")
+        if len(self.model_fields_set - _ABOUT_STEPS) != 1:
+            words = [word for word in type(self).model_fields if word not in _ABOUT_STEPS]
+            raise ValueError(f"a step is one of {', '.join(words)}")
         return self
 
     @property
     def word(self) -> str:
-        (word,) = self.model_fields_set
+        (word,) = self.model_fields_set - _ABOUT_STEPS
         return word
+
+    @property
+    def refusal(self) -> list[str]:
+        """What its error must say; nothing when it is to go well."""
+        return [self.refused] if isinstance(self.refused, str) else self.refused or []
 
     @property
     def said(self) -> Any:
         return getattr(self, self.word)
+
+
+_ABOUT_STEPS = frozenset({"in_", "refused"})
 
 
 def _checked_kind(kind: str) -> str:

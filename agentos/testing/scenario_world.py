@@ -9,7 +9,7 @@ import msgspec
 
 from agentos.events.entry import Registry
 from agentos.ids import Kind, LogId
-from agentos.journal import fold
+from agentos.journal import load_log
 from agentos.persistence.base import Store
 from agentos.world import Slice, World
 
@@ -33,15 +33,21 @@ def picture_of(world: World) -> Picture:
 
 
 async def picture_of_store(store: Store, registry: Registry, logs: Iterable[str]) -> Picture:
-    """What a kernel takes into its World when it loads these logs: the fold of all their entries."""
+    """What a kernel takes into its World when it loads these logs."""
     world = World()
     for log in logs:
-        fold(world, LogId(log), await store.entries(log), registry)
+        world.take((await load_log(store, LogId(log), registry)).slice)
     return picture_of(world)
 
 
 def logs_in(picture: Picture) -> list[str]:
     return [entity for entity in picture if entity.startswith(f"{Kind.CONVERSATION.value}_")]
+
+
+def without(picture: Picture, logs: Iterable[str]) -> Picture:
+    """What is left when these conversations go, with their turns and calls."""
+    gone = {log.partition("_")[2] for log in logs}
+    return {entity: row for entity, row in picture.items() if entity.split("_")[1] not in gone}
 
 
 def differences(before: Picture, after: Picture) -> list[str]:

@@ -36,6 +36,7 @@ _LIMITS: dict[str, Any] = {
     "tool_s": 30.0,
     "model_s": 40.0,
     "approval_s": 120.0,
+    "doubt_s": 90.0,
     "approval": "park",
     "policy": [{"tool": "desk_once", "verdict": "ask"}],
 }
@@ -43,8 +44,8 @@ _LIMITS: dict[str, Any] = {
 _HAND = SubagentUse(slug="hand", session=SessionPolicy.REUSE)
 _SPECS = (
     AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["twin", _HAND], **_LIMITS),
-    AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], **_LIMITS),
-    AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], **_LIMITS),
+    AgentSpec(slug="twin", toolboxes=["pairs", "book"], subagents=["twin"], window_messages=12, **_LIMITS),
+    AgentSpec(slug="hand", toolboxes=["desk", "pairs", "pocket", "air"], window_messages=5, **_LIMITS),
 )
 
 
@@ -62,8 +63,13 @@ async def enter(kernel: Kernel, store: Store, seed: int, clock: ManualClock, led
     def stored(call: str, attempt: int) -> bool:
         return _start_is_stored(store, call, attempt)
 
+    def retried(call: str) -> int:
+        return _retries_stored(store, call)
+
     for name, (sharing, size) in _TOOLBOXES.items():
-        toolbox = DiceToolbox(name, sharing, size, seed=seed, clock=clock, ledger=ledger, stored=stored)
+        toolbox = DiceToolbox(
+            name, sharing, size, seed=seed, clock=clock, ledger=ledger, stored=stored, retried=retried
+        )
         await kernel.add_toolbox(FaultyToolbox(toolbox, plan, clock))
     for spec in _SPECS:
         await kernel.install(spec, model=FaultyModel(DiceModel(seed, clock, ledger), plan, clock))
@@ -73,3 +79,9 @@ def _start_is_stored(store: Store, call: str, attempt: int) -> bool:
     log, seq = log_and_seq(call)
     heads = [entry.head for entry in at_once(store.entries(log, seq)) if entry.kind == "call.started"]
     return sum(f'"call":{seq},' in head for head in heads) == attempt
+
+
+def _retries_stored(store: Store, call: str) -> int:
+    log, seq = log_and_seq(call)
+    heads = [entry.head for entry in at_once(store.entries(log, seq)) if entry.kind == "call.resolved"]
+    return sum(f'"call":{seq},' in head and '"resolution":"retry"' in head for head in heads)

@@ -27,7 +27,12 @@ LATER_S = 7200.0
 WRITERS = 9
 
 
-@pytest.mark.parametrize("path", find_scenarios(), ids=lambda path: path.stem)
+def alone() -> list[Path]:
+    """The scenarios of one kernel after the other: those of several processes have no place in one memory."""
+    return [path for path in find_scenarios() if not load_scenario(path).processes]
+
+
+@pytest.mark.parametrize("path", alone(), ids=lambda path: path.stem)
 def test_a_log_cut_at_any_seq_goes_on_as_a_fork(path: Path, tmp_path: Path) -> None:
     played = in_memory(path, tmp_path)
     units = units_of(played)

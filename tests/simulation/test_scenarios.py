@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import tempfile
 import threading
 import time
@@ -25,6 +26,7 @@ from agentos.testing.scenario_life import Carried, Life, StepFailed
 from agentos.testing.scenario_result import ScenarioResult
 from agentos.testing.scenario_tools import Effect, Outside, Run
 from agentos.testing.scenario_words import Expect, Step
+from tests.processes import new_processes, own_children
 
 NAMED = {
     "approval_parked_over_a_restart",
@@ -39,6 +41,7 @@ NAMED = {
     "single_turn",
     "subagent",
     "tool_failure",
+    "two_processes",
 }
 CHECKS = ["invariants", "lineage", "world", "replay", "verify", "once"]
 
@@ -157,11 +160,12 @@ def test_a_wrong_expectation_fails_and_names_its_step(write: Write) -> None:
 
 
 def test_a_wrong_expectation_in_a_child_process_fails_the_same_way(write: Write) -> None:
+    before = own_children()
     result = run_scenario(write(PAYING + "  - expect: {calls: {done: 1}}\n  - kill\n  - reopen\n"))
 
     assert [(step.word, step.line, step.child) for step in result.failed] == [("expect", 17, True)]
     assert result.skipped == 2
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(before) == []
 
 
 def test_what_is_waited_for_in_vain_fails_and_says_how_it_stands(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,7 +223,8 @@ def test_a_folder_that_is_not_empty_is_refused(write: Write, tmp_path: Path) -> 
 def test_the_page_for_people_names_every_step_and_every_expectation() -> None:
     page = (find_scenarios()[0].parent / "README.md").read_text()
 
-    words = [*Step.model_fields, *Expect.model_fields, *(path.stem for path in find_scenarios())]
+    steps = [field.alias or name for name, field in Step.model_fields.items()]
+    words = [*steps, *Expect.model_fields, *(path.stem for path in find_scenarios())]
     assert [word for word in words if f"`{word}" not in page and f"[{word}]" not in page] == []
 
 
@@ -260,3 +265,81 @@ def test_a_world_that_is_not_found_again_is_named_component_by_component(write: 
     before.world[conversation]["conversation_state"]["turns"] = 7
     with pytest.raises(StepFailed, match=f"{conversation}, conversation_state: before .*7"):
         asyncio.run(reopened(before))
+
+
+BESIDE = PAYING.replace("steps:", "processes: [one, two]\nsteps:")
+
+
+def test_two_processes_tell_who_has_what_and_what_a_frozen_one_may_not_do(session: Session) -> None:
+    text = session.results["two_processes"].text()
+
+    assert "process second:" in text
+    assert " ".join(text.split()).count("at work in another process (process first)") == 2
+    assert "SIGSTOP: first stands still" in text
+    assert "calls of clerk: done 2, unknown 1" in text
+    assert not re.search(r"pid \d", text)
+
+
+def test_a_process_is_killed_and_comes_back_while_another_takes_over(write: Write) -> None:
+    before = own_children()
+    steps = """  - kill
+  - {in: two, recover: }
+  - {in: two, wait_for: {ended: clerk}}
+  - reopen
+  - {ask: again, refused: at work in another process (process two)}
+  - {in: two, close: }
+  - ask: {text: b, background: true}
+  - wait_for: {held: 1}
+  - release: pay
+  - wait_for: {ended: clerk}
+  - expect: {effects: [a, b], calls: {done: 1, unknown: 1}}
+"""
+    script = '      - calls: [{tool: pay, arguments: {text: "{input}"}}]\n      - text: "{results}"\n'
+    result = run_scenario(write(BESIDE.replace(script, script * 2) + steps))
+
+    assert result.failed == [], result.text()
+    assert "process one, kernel 2:" in result.text()
+    assert new_processes(before) == []
+
+
+def test_a_step_that_is_not_refused_though_it_should_be_fails(write: Write) -> None:
+    before = own_children()
+    result = run_scenario(write(BESIDE + "  - {in: two, send: b, refused: [at work, nobody]}\n  - freeze\n"))
+
+    assert [(step.word, step.process, step.wrong) for step in result.failed] == [
+        ("send", "two", ["it was not refused: at work", "it was not refused: nobody"])
+    ]
+    assert new_processes(before) == []
+
+
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ("  - {in: three, recover: }\n", "step 4: no process 'three'; there are one, two"),
+        ("  - {declare_dead: three, in: two}\n", "step 4: no process 'three'; there are one, two"),
+        ("  - crash\n", "step 4: crash: the process one is here; with processes, a kernel ends by kill or close"),
+        ("  - freeze\n  - recover\n", "step 5: recover: the process one is frozen"),
+        ("  - close\n  - kill\n", "step 5: kill: the process one is gone"),
+        ("  - thaw\n", "step 4: thaw: the process one is here"),
+        ("  - {recover: , freeze: }\n", "a step is one of start, ask"),
+    ],
+)
+def test_steps_of_processes_that_make_no_sense_are_refused(write: Write, steps: str, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        load_scenario(write(BESIDE + steps))
+
+
+def test_steps_for_one_of_several_processes_need_several(write: Write) -> None:
+    with pytest.raises(ConfigurationError, match="this needs 'processes"):
+        load_scenario(write(PAYING + "  - {in: two, recover: }\n"))
+
+
+def test_a_scenario_runs_on_another_store_that_is_empty(write: Write, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/elsewhere.db"
+    path = write(PAYING + "  - kill\n  - reopen\n  - recover\n  - wait_for: {ended: clerk}\n")
+    result = run_scenario(path, store=url)
+
+    assert result.failed == [], result.text()
+    assert (tmp_path / "elsewhere.db").exists()
+    with pytest.raises(ConfigurationError, match="a scenario begins with nothing"):
+        run_scenario(path, store=url)

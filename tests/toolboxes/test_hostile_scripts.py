@@ -18,17 +18,24 @@ from agentos.toolboxes.base import Failed
 from agentos.toolboxes.process import ProcessLimits
 from agentos.toolboxes.results import partial_of, render
 from agentos.toolboxes.script import ScriptToolbox
+from tests.processes import new_processes, own_children
 
 Write = Callable[..., Path]
 QUICK = ProcessLimits(drain_s=0.2, grace_s=0.2, leftover_s=0.1, memory_bytes=2 * 1024 * 1024)
 
 
+@pytest.fixture
+def others() -> list[psutil.Process]:
+    """What is no business of a test here."""
+    return own_children()
+
+
 @pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
+def _nothing_is_left(others: list[psutil.Process]) -> Iterator[None]:
     """No test leaves a process, a zombie or a descriptor."""
     before = set(os.listdir("/proc/self/fd"))
     yield
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(others) == []
     assert set(os.listdir("/proc/self/fd")) - before == set()
 
 
@@ -96,7 +103,9 @@ async def test_f24_a_script_that_heeds_term_may_clean_up(script: Write, tmp_path
     assert (tmp_path / "clean").read_text() == "cleaned\n"
 
 
-async def test_f24_a_second_cancel_does_not_stop_the_clean_up(script: Write, tmp_path: Path, context: Any) -> None:
+async def test_f24_a_second_cancel_does_not_stop_the_clean_up(
+    script: Write, tmp_path: Path, context: Any, others: list[psutil.Process]
+) -> None:
     script("bad", "trap '' TERM; echo up; while :; do sleep 1000; done")
     toolbox = await opened(tmp_path)
     call = asyncio.create_task(toolbox.call(Name("bad"), {}, context))
@@ -108,12 +117,12 @@ async def test_f24_a_second_cancel_does_not_stop_the_clean_up(script: Write, tmp
 
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(others) == []
     await toolbox.close()
 
 
 async def test_f24_a_cancel_scope_that_repeats_itself_waits_for_the_clean_up(
-    script: Write, tmp_path: Path, context: Any
+    script: Write, tmp_path: Path, context: Any, others: list[psutil.Process]
 ) -> None:
     script("bad", "trap '' TERM; echo up; while :; do sleep 1000; done")
     toolbox = await opened(tmp_path)
@@ -122,7 +131,7 @@ async def test_f24_a_cancel_scope_that_repeats_itself_waits_for_the_clean_up(
         await toolbox.call(Name("bad"), {}, context)
 
     assert scope.cancelled_caught
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(others) == []
     await toolbox.close()
 
 
@@ -147,22 +156,24 @@ async def test_f25_a_grandchild_that_keeps_the_pipe_holds_nobody_up(
     ],
 )
 async def test_f26_a_grandchild_that_leaves_the_group_is_gone_with_the_call(
-    script: Write, tmp_path: Path, context: Any, body: str
+    script: Write, tmp_path: Path, context: Any, body: str, others: list[psutil.Process]
 ) -> None:
     script("bad", body)
 
     assert await run(tmp_path, context) == "hi\n"
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(others) == []
 
 
-async def test_f26_a_timeout_ends_grandchildren_of_every_kind(script: Write, tmp_path: Path, context: Any) -> None:
+async def test_f26_a_timeout_ends_grandchildren_of_every_kind(
+    script: Write, tmp_path: Path, context: Any, others: list[psutil.Process]
+) -> None:
     script(
         "bad",
         "sleep 60 & setsid sleep 60 & (setsid sleep 60 &) ; env -i setsid sleep 60 & echo up; touch ready; sleep 60",
     )
 
     assert await timed_out(tmp_path, context) == "up\n"
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(others) == []
 
 
 async def test_f26_processes_of_other_code_are_left_alone(script: Write, tmp_path: Path, context: Any) -> None:
@@ -177,7 +188,9 @@ async def test_f26_processes_of_other_code_are_left_alone(script: Write, tmp_pat
     await other.wait()
 
 
-async def test_f26_one_call_does_not_end_the_processes_of_another(script: Write, tmp_path: Path, context: Any) -> None:
+async def test_f26_one_call_does_not_end_the_processes_of_another(
+    script: Write, tmp_path: Path, context: Any, others: list[psutil.Process]
+) -> None:
     script("bad", "setsid sleep 60 & sleep 0.6; echo slow")
     script("fast", "setsid sleep 60 & echo fast")
     toolbox = await opened(tmp_path)
@@ -186,7 +199,7 @@ async def test_f26_one_call_does_not_end_the_processes_of_another(script: Write,
     await asyncio.sleep(0.1)
 
     assert await toolbox.call(Name("fast"), {}, context) == "fast\n"
-    still = [process.name() for process in psutil.Process().children(recursive=True)]
+    still = [process.name() for process in new_processes(others)]
     assert "sleep" in still
     assert await slow == "slow\n"
     await toolbox.close()

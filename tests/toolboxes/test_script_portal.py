@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from agentos.components import CallStatus
@@ -23,6 +22,7 @@ from agentos.ports import InnerResult
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.script import ScriptToolbox
 from agentos.toolboxes.script.portal import Portal, PortalLimits
+from tests.processes import new_processes, own_children
 from tests.support import until
 from tests.toolboxes.conftest import CallOf
 
@@ -61,9 +61,9 @@ def _nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     folder = tmp_path / "t"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    before = set(os.listdir("/proc/self/fd"))
+    before, children = set(os.listdir("/proc/self/fd")), own_children()
     yield
-    assert psutil.Process().children(recursive=True) == []
+    assert new_processes(children) == []
     assert set(os.listdir("/proc/self/fd")) - before == set()
     assert list(folder.iterdir()) == []
 

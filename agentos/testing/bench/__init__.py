@@ -1,0 +1,17 @@
+"""What the road costs: figures with bounds, in rounds that do the same work in several ways.
+
+    python -m agentos.testing.bench [--rounds N] [--strict] [NAME ...]
+
+A figure that has something to be compared with is a ratio, both sides measured in the same round: single times say little
+on a busy machine. CPU is that of the process, so that the work of other processes does not count as ours.
+
+    memory      a turn (input, reply with one call, async tool, final reply; no latency) against a bare asyncio loop
+    durable     the same on SQLite `normal` against a bare loop that commits one sqlite3 row a step
+    fan-out     1,000 durable conversations x 3 turns at once against a bare loop with one commit for all that is ready
+    flat        turn 1,000 of a conversation against turn 10, in CPU and in bytes stored
+    entries     durable entries a second on SQLite, `normal` and `full`, when many clients share each commit
+    postgresql  CPU of this process for the same units on PostgreSQL and on SQLite
+    listing     one page of 100,000 conversations
+    opening     a conversation of 100,000 entries of which the last 1,000 messages are shown
+    bytes       what a turn takes in the file of a SQLite store
+"""
