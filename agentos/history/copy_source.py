@@ -15,8 +15,8 @@ from agentos.history.rebuilding import NOBODY
 from agentos.history.report import Finder
 from agentos.persistence.base import InboxRow, LogRow, Store, StoredEntry, TakenKey, WakeupRow, WriterRow
 
-HELD_ENTRIES = 1_000
-"""A log of so many entries is read once, a longer one twice: to be checked, and then to be copied."""
+HELD_BYTES = 4 * 1024 * 1024
+"""A log of so many bytes is read once, a longer one twice: to be checked, and then to be copied."""
 PAGE_KEYS = 1_000
 FEW_KEYS = 16
 """How many keys of a log are asked for first: most logs have none."""
@@ -62,13 +62,13 @@ class CopySource:
         finder = Finder(row.id)
         chain = Chain(before.seq, before.digest, finder)
         held: list[list[StoredEntry]] = []
-        count = 0
+        size = 0
         async for unit in stored_units(self.store, row.id, before.seq, row.seq):
             chain.add(unit, {})
             chain.messages.clear()
             self._check(finder)
-            count += len(unit)
-            if count <= HELD_ENTRIES:
+            size += sum(map(_size_of, unit))
+            if size <= HELD_BYTES:
                 held.append(unit)
         chain.end(row.seq, row.digest)
         self._check(finder)
@@ -105,6 +105,11 @@ class CopySource:
 
     def damaged(self, log: str, seq: int, reason: str) -> StoreDamaged:
         return StoreDamaged(self.url, f"{log} seq {seq}: {reason}")
+
+
+def _size_of(entry: StoredEntry) -> int:
+    """About how many bytes an entry is."""
+    return len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)
 
 
 def parents_first(rows: Mapping[str, LogRow], url: str) -> Iterable[LogRow]:

@@ -202,6 +202,10 @@ class FaultyStore:
         self._read()
         return await self.inner.writers()
 
+    async def damages(self) -> Sequence[object]:
+        self._read()
+        return await self.inner.damages()
+
     async def declare_dead(self, writer: int) -> bool:
         self._read()
         return await self.inner.declare_dead(writer)

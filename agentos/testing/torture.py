@@ -1,172 +1,130 @@
-"""`make torture`: real processes, real files, real SIGKILL, until nothing is left to chance.
+"""`make torture`: real processes, real stores, real SIGKILL, until nothing is left to chance.
 
     python -m agentos.testing.torture --kills 100 --seed 1
+    python -m agentos.testing.torture --store postgresql --server-kills 10
 
-Each life is a process of its own over one SQLite store. It takes up what the last one left, sends new inputs, and is killed
-at a point that the seed chooses: so many signs of life after it began (a model asked, a tool before or after its effect, an
-input acknowledged). Tools append a line with their call's key to an effect file and sync it. The last life ends everything;
-then the store and the effect file must tell the same story.
+Each life is a process of its own over one store. It takes up what the last one left, sends new inputs, and is killed at a
+point that the seed chooses: so many signs of life after it began (a model asked, a tool before or after its effect, an
+input acknowledged). Tools append a line with their call's key to an effect file and sync it. The last life ends everything,
+and asks every conversation once more; then the store and the effect file must tell the same story. With --server-kills it
+is the PostgreSQL server that is killed, under one kernel that goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
-import select
-import signal
 import sys
-import tempfile
 import time
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
-from random import Random
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
-import msgspec
+from agentos.errors import ConfigurationError
+from agentos.testing.torture_checks import Findings
+from agentos.testing.torture_places import STORES, Place, place_of
+from agentos.testing.torture_run import SIGNS, Run, findings_of, kill_kernels, kill_servers
 
-from agentos.testing.torture_checks import Findings, check
-from agentos.testing.torture_life import live
-
-SIGNS = {"m": "model asked", "b": "tool, before its effect", "e": "tool, after its effect", "a": "input acknowledged"}
-SIGNS_MAX = 40
-PAUSE_MAX_S = 0.004
-PATIENCE_S = 60.0
+KILLS = 100
+BROKEN_MAX = 50
+Column = Mapping[str, object]
 
 
-class Run(msgspec.Struct):
-    """What the parent saw of all lives."""
+class Report:
+    """What became of one store: a column of the table, and the promises that were broken."""
 
-    kills: Counter[str] = msgspec.field(default_factory=Counter)
-    acknowledged: list[tuple[str, int]] = []
-    broken: list[str] = []
-    lives: int = 0
-
-
-def torture(kills: int, seed: int, folder: Path) -> tuple[Run, Findings]:
-    """Lives and kills until there were enough, a last life that ends by itself, then the checks."""
-    random, run = Random(seed), Run()
-    while run.kills.total() < kills:
-        run.lives += 1
-        if run.lives > kills * 5:
-            run.broken.append(f"only {run.kills.total()} of {run.lives} lives could be killed")
-            break
-        _one_life(folder, random.randrange(2**32), run, signs=random.randint(1, SIGNS_MAX), random=random)
-    run.lives += 1
-    _one_life(folder, seed, run, signs=None, random=random)
-    return run, asyncio.run(check(folder, run.acknowledged))
+    def __init__(self, name: str, run: Run, findings: Findings, elapsed_s: float) -> None:
+        self.name = name
+        self.column = _column(run, findings, elapsed_s)
+        self.broken = [*run.broken, *findings.broken]
+        count = findings.counts.get("conversations", 0)
+        if len(run.resumable) != count or not count:
+            self.broken.append(f"of {count} conversations {len(run.resumable)} could go on in the end")
 
 
-def _one_life(folder: Path, seed: int, run: Run, *, signs: int | None, random: Random) -> None:
-    reading, writing = os.pipe()
-    child = os.fork()
-    if not child:
-        os.close(reading)
-        _be_the_child(folder, seed, writing, last=signs is None)
-    os.close(writing)
-    try:
-        last = _listen(reading, run, signs)
-        if signs is not None and last is not None:
-            time.sleep(random.random() * PAUSE_MAX_S)
-            os.kill(child, signal.SIGKILL)
-            run.kills[last] += 1
-        _drain(reading, run)
-    finally:
-        os.close(reading)
-        _, status = os.waitpid(child, 0)
-    if signs is None and status != 0:
-        run.broken.append(f"the last life ended with status {status}")
-    elif signs is not None and last is None and status != 0:
-        run.broken.append(f"a life ended by itself with status {status}")
+def torture(stores: Sequence[str], kills: int, server_kills: int, seed: int) -> Iterator[Report]:
+    """One store after the other, each with the same seed. Raises ConfigurationError."""
+    for store in stores:
+        if kills:
+            with place_of(store) as place:
+                yield _report(place.name, place, time.monotonic(), kill_kernels(place, kills, seed))
+        if server_kills and store == "postgresql":
+            with place_of(store) as place:
+                yield _report("server killed", place, time.monotonic(), kill_servers(place, server_kills, seed))
 
 
-def _be_the_child(folder: Path, seed: int, writing: int, *, last: bool) -> None:
-    """Never returns: a forked process must not run its parent's code to the end."""
-    status = 1
-    try:
-        asyncio.run(live(folder, seed, lambda sign: os.write(writing, f"{sign}\n".encode()), last=last))
-        status = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(status)
+def _report(name: str, place: Place, began: float, run: Run) -> Report:
+    return Report(name, run, findings_of(place, run), time.monotonic() - began)
 
 
-def _listen(reading: int, run: Run, signs: int | None) -> str | None:
-    """The sign at which the life is to end; None when it ended before."""
-    text = b""
-    seen = 0
-    while True:
-        ready, _, _ = select.select([reading], [], [], PATIENCE_S)
-        if not ready:
-            run.broken.append(f"no sign of life for {PATIENCE_S:g} s")
-            return "silence"
-        data = os.read(reading, 65_536)
-        if not data:
-            return None
-        text += data
-        *lines, text = text.split(b"\n")
-        for line in lines:
-            seen += _note(line.decode(), run)
-            if signs is not None and seen >= signs:
-                for rest in lines[lines.index(line) + 1 :]:
-                    _note(rest.decode(), run)
-                _note_rest(text, reading, run)
-                return line.decode()[:1]
+def _column(run: Run, findings: Findings, elapsed_s: float) -> Column:
+    column: dict[str, object] = {"lives": run.lives, "kills of the kernel": run.kills.total()}
+    column |= {f"  at: {says}": run.kills[sign] for sign, says in SIGNS.items() if run.kills[sign]}
+    column |= {"kills of the server": run.servers.total()}
+    column |= {f"  {how}": count for how, count in sorted(run.servers.items())}
+    column |= {"commands refused, store out of reach": run.refused, "a death noticed after, ms at most": run.noticed_ms}
+    column |= {"inputs acknowledged": len(run.acknowledged), **findings.counts}
+    everyone = len(run.resumable) == findings.counts.get("conversations", 0)
+    return column | {"every conversation resumable": "yes" if everyone else "NO", "seconds": f"{elapsed_s:.0f}"}
 
 
-def _note(line: str, run: Run) -> int:
-    """Whether the line counts as a sign of life."""
-    if line[:1] == "a":
-        log, seq = line[1:].split()
-        run.acknowledged.append((log, int(seq)))
-    elif line[:1] == "!":
-        run.broken.append(line[1:])
-        return 0
-    return 1
+def table(columns: Sequence[tuple[str, Column]]) -> str:
+    """What a person reads: a column for each store, and a row for all that one of them has."""
+    names = _in_order([list(column) for _, column in columns])
+    lines = [f"{'':38}" + "".join(f"{store:>15}" for store, _ in columns)]
+    lines += [f"{name:38}" + "".join(f"{column.get(name, '-')!s:>15}" for _, column in columns) for name in names]
+    return "\n".join(lines)
 
 
-def _note_rest(text: bytes, reading: int, run: Run) -> None:
-    """A line that the pipe has in part is read to its end: it may be an acknowledgement."""
-    while text and not text.endswith(b"\n"):
-        data = os.read(reading, 1)
-        if not data:
-            return
-        text += data
-    if text:
-        _note(text.decode().rstrip("\n"), run)
+def _in_order(columns: Sequence[Sequence[str]]) -> list[str]:
+    """All names, each behind the one that it follows where it is first found."""
+    names: list[str] = []
+    for column in columns:
+        place = 0
+        for name in column:
+            if name in names:
+                place = names.index(name) + 1
+            else:
+                names.insert(place, name)
+                place += 1
+    return names
 
 
-def _drain(reading: int, run: Run) -> None:
-    text = b""
-    while data := os.read(reading, 65_536):
-        text += data
-    for line in text.split(b"\n")[:-1]:
-        _note(line.decode(), run)
+def tell_broken(broken: Sequence[str]) -> int:
+    """Prints what was broken, or that nothing was; the exit code."""
+    for problem in broken[:BROKEN_MAX]:
+        print(f"broken: {problem}")
+    print("ok" if not broken else f"{len(broken)} promises broken")
+    return int(bool(broken))
 
 
-def table(run: Run, findings: Findings) -> str:
-    """What a person reads."""
-    rows: list[tuple[str, object]] = [("lives", run.lives), ("kills", run.kills.total())]
-    rows += [(f"  {SIGNS.get(sign, sign)}", count) for sign, count in sorted(run.kills.items())]
-    rows += [("inputs acknowledged", len(run.acknowledged)), *findings.rows()]
-    return "\n".join(f"{name:34} {value!s:>8}" for name, value in rows)
+def stores_of(name: str) -> Sequence[str]:
+    return STORES if name == "all" else (name,)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        prog="agentos.testing.torture", description="Kills kernels and looks what is left."
+        prog="agentos.testing.torture",
+        description="Kills kernels, or the server of their store, and looks what is left.",
     )
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument(
+        "--store", default="all", help=f"{', '.join(STORES)}, all (the usual), or the URL of an empty one"
+    )
+    parser.add_argument("--kills", type=int, help=f"of the kernel, in each store; {KILLS} unless servers are killed")
+    parser.add_argument("--server-kills", type=int, default=0, help="of the PostgreSQL server, under one kernel")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="agentos-torture-") as folder:
-        run, findings = torture(options.kills, options.seed, Path(folder))
-    print(table(run, findings))
-    broken = [*run.broken, *findings.broken]
-    for problem in broken[:50]:
-        print(f"broken: {problem}")
-    print("ok" if not broken else f"{len(broken)} promises broken")
-    return 0 if not broken else 1
+    stores = stores_of(options.store)
+    if options.server_kills and "postgresql" not in stores:
+        parser.error("--server-kills needs a server of its own: --store postgresql, or all")
+    kills = options.kills if options.kills is not None else 0 if options.server_kills else KILLS
+    reports = []
+    try:
+        for report in torture(stores, kills, options.server_kills, options.seed):
+            reports.append(report)
+            print(f"{report.name}: {len(report.broken)} promises broken", file=sys.stderr)
+    except ConfigurationError as error:
+        parser.error(str(error))
+    print(table([(report.name, report.column) for report in reports]))
+    return tell_broken(list(chain.from_iterable([f"{one.name}: {what}" for what in one.broken] for one in reports)))
 
 
 if __name__ == "__main__":

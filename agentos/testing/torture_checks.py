@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agentos.history import Identical, Skipped, replay_all, verify_store
-from agentos.ids import call_id
+from agentos.ids import call_id, turn_id
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
-from agentos.testing.torture_life import EFFECTS, store_url
+from agentos.testing.torture_places import Place
 
 
 class Findings(msgspec.Struct):
@@ -21,16 +21,15 @@ class Findings(msgspec.Struct):
     counts: dict[str, int] = {}
     broken: list[str] = []
 
-    def rows(self) -> list[tuple[str, object]]:
-        return list(self.counts.items())
 
-
-async def check(folder: Path, acknowledged: Sequence[tuple[str, int]]) -> Findings:
+async def check(place: Place, acknowledged: Sequence[tuple[str, int]], told: Mapping[str, str]) -> Findings:
+    """acknowledged: inputs by log and seq. told: the outcome that a caller was told of a turn."""
     findings = Findings()
-    store = open_store(store_url(folder))
+    store = open_store(place.url)
     try:
         await _inputs(store, acknowledged, findings)
-        await _effects(store, folder / EFFECTS, findings)
+        await _outcomes(store, told, findings)
+        await _effects(store, place.effects, findings)
         await _ends(store, findings)
         await _history(store, findings)
     finally:
@@ -42,8 +41,23 @@ async def _inputs(store: Store, acknowledged: Sequence[tuple[str, int]], finding
     sql = "select l.id, e.seq from entries e join logs l on l.n = e.n where e.kind = 'input.received'"
     stored = set((await store.query(sql)).rows)
     lost = [place for place in acknowledged if place not in stored]
-    findings.counts |= {"inputs stored": len(stored), "acknowledged inputs lost": len(lost)}
+    sql = "select text, count(*) from messages where role = 'user' and text like 'work %' group by text having count(*) > 1"
+    twice = (await store.query(sql)).rows
+    findings.counts |= {
+        "inputs stored": len(stored),
+        "acknowledged inputs lost": len(lost),
+        "inputs stored twice": len(twice),
+    }
     findings.broken += [f"the acknowledged input {log}:{seq} is lost" for log, seq in lost]
+    findings.broken += [f"the input {text!r} is stored {count} times" for text, count in twice]
+
+
+async def _outcomes(store: Store, told: Mapping[str, str], findings: Findings) -> None:
+    sql = "select l.id, t.seq, t.outcome from turns t join logs l on l.n = t.n"
+    stored: dict[str, str] = {turn_id(log, seq): outcome for log, seq, outcome in (await store.query(sql)).rows}
+    lost = [turn for turn, outcome in told.items() if stored.get(turn) != outcome]
+    findings.counts |= {"outcomes told": len(told), "told outcomes lost": len(lost)}
+    findings.broken += [f"{turn} was told to be {told[turn]}, and is {stored.get(turn)}" for turn in lost]
 
 
 async def _effects(store: Store, path: Path, findings: Findings) -> None:
@@ -81,8 +95,10 @@ def _lines_of(path: Path) -> list[list[str]]:
 
 async def _ends(store: Store, findings: Findings) -> None:
     states = Counter(row[0] for row in (await store.query("select state from conversations")).rows)
-    outcomes = Counter(row[0] for row in (await store.query("select coalesce(outcome, 'open') from turns")).rows)
-    findings.counts |= {"conversations": states.total(), "turns": outcomes.total()}
+    rows = (await store.query("select coalesce(outcome, 'open'), coalesce(outcome_name, '') from turns")).rows
+    outcomes = Counter(f"{outcome} ({name})" if name else outcome for outcome, name in rows)
+    ((resumed,),) = (await store.query("select count(*) from entries where kind = 'turn.resumed'")).rows
+    findings.counts |= {"turns resumed": resumed, "conversations": states.total(), "turns": outcomes.total()}
     findings.counts |= {f"  {outcome}": count for outcome, count in sorted(outcomes.items())}
     for state, count in states.items():
         if state != "idle":

@@ -212,7 +212,7 @@ async def test_a_copy_that_was_cut_short_takes_what_came_since(
 async def test_long_logs_are_read_in_parts(
     left: Left, make: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentos.history.copy_source.HELD_ENTRIES", 10)
+    monkeypatch.setattr("agentos.history.copy_source.HELD_BYTES", 5_000)
     monkeypatch.setattr("agentos.history.copy_source.FEW_KEYS", 1)
     monkeypatch.setattr("agentos.history.copy_source.PAGE_KEYS", 1)
     monkeypatch.setattr("agentos.history.copy_batches.BATCH_BYTES", 1)
