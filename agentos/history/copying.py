@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from agentos.errors import CopyRefused
+from agentos.errors import CopyRefused, StoreDamaged
 from agentos.events.entry import Registry
 from agentos.history.copy_batches import Batches
 from agentos.history.copy_source import CopySource, Moment, parents_first
@@ -61,12 +61,14 @@ async def copy_store(
     """Copies everything. The source is only read, and need not be open; the destination is opened, and closed again.
 
     Errors: CopyRefused when the two are one store, when the destination holds anything that is not a beginning of the
-    source, and when the source never rests; StoreDamaged, which names log and seq, before that log is written;
-    StoreUnavailable.
+    source, and when the source never rests; StoreDamaged, which names log and seq, before that log is written, or the
+    place in a file of the source, before anything is; StoreUnavailable.
     """
     if source is destination:
         raise CopyRefused(f"{source.url}: source and destination are one store")
     await source.logs()  # a source that cannot be read makes no destination
+    for damage in await source.damages():
+        raise StoreDamaged(source.url, f"{damage}; what stood there cannot be copied")
     copying = _Copying(source, destination, registry or Registry(), tell)
     try:
         await copying.begin()

@@ -14,7 +14,7 @@ from agentos.errors import CodecError, StoreDamaged
 from agentos.events.entry import Entry, Registry, decode_entry, seed_digest
 from agentos.history.chain import Chain
 from agentos.history.reading import pinned_by, stored_units
-from agentos.history.report import Finder, Report
+from agentos.history.report import Difference, Finder, Report
 from agentos.history.rows import FoldedRows, compare_messages, compare_table
 from agentos.history.tables import LOGS, ORPHANED, ORPHANS, PAGE_ROWS, Tables
 from agentos.history.waiting import LogFacts, check_definitions, check_inbox, check_wakeups, times_waited_for
@@ -173,7 +173,8 @@ class _Verification:
         await check_wakeups(self._store, self._facts, finder_of)
         await check_definitions(self._store, self._pinned, finder_of)
         for damage in await self._store.damages():
-            finder_of("store").differ(0, "files", "lines", damage, "as they were written")
+            whole = Difference("store", 0, "files", "lines", str(damage), "as they were written")
+            finder_of("store").found.append(whole)
         for table, sql in ORPHANS.items():
             for (n,) in (await self._store.query(sql)).rows:
                 finder_of(f"log number {n}").differ(0, table, "row", "rows of a log that is not there", None)

@@ -38,7 +38,7 @@ def is_dead(file: str, n: int, *, clear: bool = True) -> bool:
     except OSError:
         return False  # not ours to judge
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: others may be asking at the same moment
         if clear:
             _remove(_path(file, n))
         return True

@@ -12,6 +12,7 @@ import pytest
 from agentos.errors import CopyRefused, StoreDamaged, StoreUnavailable
 from agentos.history import copy_store
 from agentos.persistence.base import Store, Unit, Verdict
+from agentos.persistence.file import FileStore
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.testing.log_units import post_of
@@ -88,6 +89,23 @@ async def test_a_source_that_is_damaged_is_refused_with_log_and_seq(
 
     assert left.settled not in {row.id for row in await found.logs()}
     await found.close()
+
+
+async def test_a_folder_that_lost_a_line_is_refused_before_anything_is_copied(left: Left, tmp_path: Path) -> None:
+    """The log that the line was of is shorter, and its chain is in order: a copy of it would look whole."""
+    await copy_store(left.store, FileStore(str(tmp_path / "folder")))
+    file = tmp_path / "folder" / "segments" / "00000001.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    hurt = max(i for i, line in enumerate(lines) if left.settled.encode() in line and b'"op":"unit"' in line)
+    for kept in (0, 150):
+        lines[hurt] = lines[hurt][:kept].ljust(len(lines[hurt]) - 1, b"#") + b"\n"
+        file.write_bytes(b"".join(lines))
+        source = FileStore(str(tmp_path / "folder"))
+        with pytest.raises(StoreDamaged, match=rf"segments/00000001\.jsonl: {len(lines[hurt])} bytes at offset"):
+            await copy_store(source, FileStore(str(tmp_path / "copy")))
+        await source.close()
+
+    assert not (tmp_path / "copy").exists()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from agentos.errors import StoreDamaged
 from agentos.history import verify_store
 from agentos.persistence.base import Durability, Verdict
 from agentos.persistence.file import FileStore
-from agentos.persistence.file.image import Torn
+from agentos.persistence.file.held import Torn
 from agentos.persistence.file.segments import pieces
 from agentos.testing.log_units import LogUnits, append, post_of
 from tests.persistence.file_support import (
@@ -393,7 +393,7 @@ async def test_a_store_whose_first_segment_was_emptied_is_no_empty_store(tmp_pat
 
     for look in (FileStore(str(path)).logs, lambda: FileStore(str(path)).open("program")):
         with pytest.raises(StoreDamaged, match=rf"00000001\.jsonl has {size} bytes"):
-            await look()  # type: ignore[operator]
+            await look()
     assert segment(path).stat().st_size == size
 
 

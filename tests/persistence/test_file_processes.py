@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ import pytest
 from agentos.errors import StoreBusy
 from agentos.persistence.base import Verdict
 from agentos.persistence.file import FileStore
+from agentos.persistence.writer_lock import WriterLock, is_dead
 from agentos.settings import Settings
 from agentos.testing.log_units import LogUnits, append, post_of
 from tests.persistence.file_support import STORED, open_file, segment, texts
@@ -249,6 +251,21 @@ async def test_a_killed_writer_is_dead_at_once_and_a_living_one_is_not(tmp_path:
     assert claimed is not None
     assert (claimed.epoch, claimed.seq) == (2, 1)
     assert os.listdir(path / "writers") == []
+
+
+def test_a_dead_writer_is_dead_to_all_who_ask_at_once(tmp_path: Path) -> None:
+    folder = f"{tmp_path}/"
+    asking = [os.open(tmp_path / "7.lock", os.O_RDWR | os.O_CREAT) for _ in range(2)]
+    for descriptor in asking:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    while_asked = is_dead(folder, 7, clear=False)
+    for descriptor in asking:
+        os.close(descriptor)
+    alive = WriterLock(folder, 7)
+    living = is_dead(folder, 7)
+    alive.release()
+
+    assert (while_asked, living, is_dead(folder, 7)) == (True, False, True)
 
 
 async def test_a_stopped_owner_that_was_declared_dead_is_fenced_when_it_wakes(tmp_path: Path, start: Start) -> None:

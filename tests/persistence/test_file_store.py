@@ -7,15 +7,17 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from agentos.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from agentos.ids import LogId
-from agentos.persistence.base import Verdict
+from agentos.persistence.base import Durability, Verdict
 from agentos.persistence.file import FileStore
+from agentos.persistence.file.held import FileLog
+from agentos.persistence.file.segments import Place, Segments
 from agentos.testing.log_units import LogUnits, append, post_of
 from tests.persistence.file_support import STORED, open_file, segment, store_of_three_logs, texts
 
@@ -63,6 +65,54 @@ async def test_ids_are_never_part_of_a_path(tmp_path: Path) -> None:
     assert everything == [
         f"below/store/{name}" for name in ("README.txt", "lock", "segments/00000001.jsonl", "store.json")
     ]
+
+
+async def test_a_page_of_a_log_finds_and_reads_no_more_units_than_it_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[Place] = []
+    read: list[Place] = []
+    units, read_line = FileLog.units, Segments.read
+
+    def finding(log: FileLog, after: int, upto: int) -> Iterator[Place]:
+        for place in units(log, after, upto):
+            found.append(place)
+            yield place
+
+    def reading(segments: Segments, place: Place) -> bytes:
+        read.append(place)
+        return read_line(segments, place)
+
+    monkeypatch.setattr(FileLog, "units", finding)
+    monkeypatch.setattr(Segments, "read", reading)
+    async with open_file(tmp_path / "store") as (store, writer):
+        log = LogUnits("a", writer)
+        await append(store, *(log.unit("a", "b") for _ in range(100)))
+        page = await store.entries(log.id, 100, limit=5)
+
+    assert [entry.seq for entry in page] == [101, 102, 103, 104, 105]
+    assert (len(found), len(read)) == (5, 3)  # a unit has one entry at least
+
+
+async def test_definitions_that_came_with_one_unit_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definitions = [(f"{n:03}", "agent", "{}") for n in range(50)]
+    read = 0
+    read_line = Segments.read
+
+    def reading(segments: Segments, place: Place) -> bytes:
+        nonlocal read
+        read += 1
+        return read_line(segments, place)
+
+    monkeypatch.setattr(Segments, "read", reading)
+    async with open_file(tmp_path / "store") as (store, writer):
+        await append(store, LogUnits("a", writer).unit(definitions=definitions[::-1]))
+        given = await store.definitions("009", 20)
+
+    assert given == definitions[10:30]
+    assert read == 1
 
 
 async def test_segments_follow_one_another_and_are_read_as_one(tmp_path: Path) -> None:
@@ -228,12 +278,22 @@ async def test_a_store_that_lost_its_name_is_not_made_anew_over_its_segments(tmp
 
 
 async def test_a_making_that_was_cut_short_is_done_again(tmp_path: Path) -> None:
-    path = tmp_path / "store"
+    path = tmp_path / "above" / "store"
     failed = [steps for steps in range(20) if await _making_fails_after(path, steps)]
     async with open_file(path) as (store, writer):
         assert await append(store, LogUnits("a", writer).unit()) == STORED
 
     assert failed == list(range(11))  # then the store is there
+
+
+async def test_the_names_of_all_folders_that_are_made_last(tmp_path: Path) -> None:
+    counts = []
+    for path in (tmp_path / "one", tmp_path / "a" / "b" / "three"):
+        steps: list[str] = []
+        async with open_file(path, durability=Durability.RELAXED, point=steps.append):
+            counts.append(steps.count("fsync"))
+
+    assert counts[1] == counts[0] + 2
 
 
 async def _making_fails_after(path: Path, steps: int) -> bool:

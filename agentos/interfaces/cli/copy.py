@@ -37,15 +37,12 @@ async def copy(source: str, destination: str, /, *, verify: Flag = False, json: 
     telling = _Telling()
     async with reading(source) as from_, reading(destination) as to, LiveLine(telling.line):
         copied = await copy_store(from_.store, to.store, tell=telling.tell)
-        damages = await from_.store.damages()
         shown = from_.url, to.url
     report = await _verified(destination) if verify else None
     if json:
         put_json(_object(copied, shown, report))
     else:
         _put(copied, shown, report)
-    for damage in damages:
-        say(f"{shown[0]}: {damage}; what stood there is not in the copy")
     for row in copied.alive:
         say(f"writer {row.n} (pid {row.pid} on {row.host}) is at work in {shown[0]}; what it stores is not in the copy")
     return Exit.OK if report is None or report.ok else Exit.FAILURE

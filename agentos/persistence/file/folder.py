@@ -52,7 +52,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Folder:
-    """Paths below the folder of a store, and nothing that comes from outside is part of one."""
+    """Paths below the folder of a store, whose path is absolute; nothing that comes from outside is part of one."""
 
     def __init__(self, url: str, path: str) -> None:
         self.url, self.path = url, path
@@ -62,7 +62,7 @@ class Folder:
         self._store = os.path.join(path, "store.json")
 
     def segment(self, number: int) -> str:
-        return os.path.join(self.segments, f"{number:08}.jsonl")
+        return os.path.join(self.segments, segment_name(number))
 
     def identify(self) -> Identity:
         """Raises StoreUnavailable when there is no store, StoreDamaged when something else is there, StoreTooNew."""
@@ -87,7 +87,7 @@ class Folder:
             return self.identify()
         try:
             self._check_room()
-            os.makedirs(self.path, mode=0o700, exist_ok=True)
+            make_folder(self.path, point)
             lock = FolderLock(self.url, self.lock)
             try:
                 with lock.held(busy_timeout_ms):
@@ -110,7 +110,7 @@ class Folder:
         write_file(self._store + ".new", msgspec.json.format(msgspec.json.encode(identity)) + b"\n", point)
         os.rename(self._store + ".new", self._store)
         sync_folder(self.path, point)
-        sync_folder(os.path.dirname(os.path.abspath(self.path)), point)
+        sync_folder(os.path.dirname(self.path), point)
         return identity
 
     def _has_content(self) -> bool:
@@ -140,6 +140,19 @@ class Folder:
         return StoreUnavailable(
             self.url, "the folder is empty" if os.path.isdir(self.path) else "there is no such folder"
         )
+
+
+def segment_name(number: int) -> str:
+    return f"{number:08}.jsonl"
+
+
+def make_folder(path: str, point: Point) -> None:
+    """With those above it; the names of all that were made last. Raises OSError."""
+    if not os.path.isdir(path):
+        above = os.path.dirname(path)
+        make_folder(above, point)
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        sync_folder(above, point)
 
 
 def write_file(path: str, data: bytes, point: Point) -> None:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
-from array import array
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,6 +12,7 @@ from agentos.errors import StoreDamaged
 from agentos.ids import LogId
 from agentos.persistence.base import LogRow, TakenKey
 from agentos.persistence.file.folder import Folder
+from agentos.persistence.file.held import Damage, FileLog, Torn
 from agentos.persistence.file.lines import (
     AnyBrief,
     Begin,
@@ -30,91 +27,12 @@ from agentos.persistence.file.lines import (
     encode_line,
 )
 from agentos.persistence.file.segments import Piece, Place, Segments
-from agentos.persistence.state import HeldLog, StoreState
+from agentos.persistence.state import StoreState
 
 _log = logging.getLogger(__name__)
 
-_NAMED = re.compile(rb'"op":"(unit|post|claim)",(?:"synced":\d+,)?"log":"([^"\\]{1,256})"')
-_OFFSET_BITS = 40
-_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+_NAMED = re.compile(rb'"op":"(unit|post|claim)",(?:"synced":\d+,)?"log":"([!#-\[\]-~]{1,256})"')
 _NO_DIGEST = b""
-
-
-class Damage(NamedTuple):
-    """Bytes of a segment that are no line, or, where there are 0, an end that came too early.
-
-    lost names what stood there, as far as the bytes still tell.
-    """
-
-    segment: int
-    path: str
-    offset: int
-    bytes: int
-    lost: tuple[str, ...] = ()
-
-    @property
-    def place(self) -> str:
-        name = os.path.join("segments", os.path.basename(self.path))
-        if not self.bytes:
-            return f"{name}: it ends at offset {self.offset}, and had more lines"
-        return f"{name}: {self.bytes} bytes at offset {self.offset} are not as they were"
-
-    def __str__(self) -> str:
-        return f"{self.place} ({', '.join(self.lost) or 'nothing tells what stood there'})"
-
-
-class Torn(NamedTuple):
-    """The end of the last segment, left by a write that was cut short."""
-
-    segment: int
-    offset: int
-    bytes: int
-
-
-class FileLog(HeldLog):
-    """One log, with where its units stand, in order: the last seq of each, its place, and its length."""
-
-    __slots__ = ("damage", "ends", "lengths", "places", "snapshots")
-
-    def __init__(self, row: LogRow) -> None:
-        HeldLog.__init__(self, row)
-        self.ends, self.places, self.lengths, self.snapshots = array("q"), array("q"), array("q"), array("q")
-        self.damage: Damage | None = None
-
-    def add(self, line: Brief | Whole, place: Place) -> None:
-        """A unit that is the next one, or the next that is left."""
-        row = self.row
-        row.seq, row.digest, row.owner, row.epoch = line.seq, line.digest, line.owner, line.epoch
-        self.ends.append(line.seq)
-        self.places.append(place.segment << _OFFSET_BITS | place.offset)
-        self.lengths.append(place.length)
-        self.snapshots.extend(line.snapshots)
-        for message in line.messages:
-            if message.role == "user":
-                self.last_input = message.seq
-        self.show(line.conversation, line.turns)
-
-    def units(self, after: int, upto: int) -> Iterator[Place]:
-        """Where the units stand that have entries with after < seq <= upto."""
-        if after >= upto:
-            return
-        last = min(bisect_left(self.ends, upto) + 1, len(self.ends))
-        for i in range(bisect_right(self.ends, after), last):
-            yield Place(*_place(self.places[i]), self.lengths[i])
-
-    def whole_upto(self) -> int:
-        """The last seq before the damage."""
-        whole = self.row.upto
-        for end, packed in zip(self.ends, self.places, strict=True):
-            if self.damage is not None and _place(packed) >= (self.damage.segment, self.damage.offset):
-                break
-            whole = end
-        return whole
-
-    def last_snapshot(self, upto: int) -> int:
-        """0 when there is none."""
-        i = bisect_right(self.snapshots, upto)
-        return self.snapshots[i - 1] if i else 0
 
 
 class Image:
@@ -140,7 +58,7 @@ class Image:
         """Raises StoreDamaged, StoreUnavailable, OSError; what was read until then stays."""
         while True:
             size = self.segments.size(self.segment)
-            if size < (self.offset or len(encode_line(self._header(self.segment)))):
+            if size < (self.offset or len(encode_line(self.header(self.segment)))):
                 raise StoreDamaged(self.url, self._cut_short(size))
             if size > self.offset:
                 self._read(size)
@@ -199,11 +117,11 @@ class Image:
     def _goes_on_beyond(self) -> bool:
         """Whether something was written to the next segment, though the line that leads to it is not here."""
         number = self.segment + 1
-        return self.segments.exists(number) and self.segments.size(number) > len(encode_line(self._header(number)))
+        return self.segments.exists(number) and self.segments.size(number) > len(encode_line(self.header(number)))
 
     def _end_early(self) -> None:
         if not self._continued:
-            self._tell(Damage(self.segment, self._path(), self.offset, 0))
+            self._tell(Damage(self.segment, self.offset, 0))
         self.torn, self._continued = None, True
 
     def _take_all(self, undecided: list[tuple[Piece, AnyBrief | None]]) -> None:
@@ -244,7 +162,7 @@ class Image:
             state.end(line.writer, line.at)
         elif isinstance(line, Continued):
             self._continued = True
-        elif isinstance(line, Segment) and line != self._header(place.segment):
+        elif isinstance(line, Segment) and line != self.header(place.segment):
             raise StoreDamaged(self.url, f"{self._path()} is segment {line.number} of store {line.store}")
 
     def _apply_unit(self, line: Brief | Whole, place: Place) -> None:
@@ -254,7 +172,7 @@ class Image:
         elif held is None:
             held = self._held(line.log, place)
         elif line.seq <= held.row.seq:
-            self._tell(Damage(place.segment, self._path(), place.offset, place.length, (f"unit {line.log}, twice",)))
+            self._tell(Damage(place.segment, place.offset, place.length, (f"unit {line.log}, twice",)))
             return
         elif not _fits(held.row, line):
             self._mark(held, place)
@@ -278,14 +196,12 @@ class Image:
     def _mark(self, held: FileLog, place: Place) -> None:
         if held.damage is None:
             known = self.damages[-1] if self.damages else None
-            held.damage = known or Damage(
-                self.segment, self._path(), place.offset, place.length, ("what came before it",)
-            )
+            held.damage = known or Damage(self.segment, place.offset, place.length, ("what came before it",))
 
     def _lose(self, offset: int, end: int, data: bytes) -> None:
         """Tells of bytes that are no line, and marks the logs that lost a unit with them."""
-        named = [(op.decode(), log.decode(errors="replace")) for op, log in _NAMED.findall(data)]
-        damage = Damage(self.segment, self._path(), offset, end - offset, tuple(" ".join(name) for name in named))
+        named = [(op.decode(), log.decode()) for op, log in _NAMED.findall(data)]
+        damage = Damage(self.segment, offset, end - offset, tuple(" ".join(name) for name in named))
         self._tell(damage)
         for op, log in named:
             if op == "unit":
@@ -296,7 +212,8 @@ class Image:
         self.damages.append(damage)
         _log.warning("store %s: %s; the rest is read", self.url, damage)
 
-    def _header(self, number: int) -> Segment:
+    def header(self, number: int) -> Segment:
+        """The first line of a segment of this store."""
         return Segment(store=self._store, number=number)
 
     def _path(self) -> str:
@@ -306,11 +223,6 @@ class Image:
         if not self.offset:
             return f"{self._path()} has {size} bytes: not even its first line is there"
         return f"{self._path()} has {size} bytes and had {self.offset}: it was cut while the store was open"
-
-
-def _place(packed: int) -> tuple[int, int]:
-    """Segment and offset."""
-    return packed >> _OFFSET_BITS, packed & _OFFSET_MASK
 
 
 def _fits(row: LogRow, line: Brief | Whole) -> bool:

@@ -11,7 +11,8 @@ from agentos.errors import StoreUnavailable
 from agentos.persistence.base import InboxRow, LogRow, Rows, StoredEntry, TakenKey, WakeupRow, WriterRow
 from agentos.persistence.file import looking
 from agentos.persistence.file.folder import Folder, unavailable
-from agentos.persistence.file.image import Damage, Image, Torn
+from agentos.persistence.file.held import Damage, Torn
+from agentos.persistence.file.image import Image
 from agentos.persistence.file.lock import FolderLock
 from agentos.persistence.projection import make_querier
 from agentos.persistence.reading import SEQ_MAX

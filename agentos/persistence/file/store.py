@@ -80,7 +80,7 @@ class FileStore(FileReads):
         identity = self._folder.make(limit_ms, self._point)
         image, lock = Image(self._folder, identity.id), FolderLock(self.url, self._folder.lock)
         tail = Tail(self._folder, self.durability, self._point)
-        writer = Writer(self._folder, identity, image, lock, tail, self._segment_bytes)
+        writer = Writer(self._folder, image, lock, tail, self._segment_bytes)
         try:
             writer.register(incarnation, limit_ms)
         except BaseException:

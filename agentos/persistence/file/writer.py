@@ -13,8 +13,9 @@ import msgspec
 
 from agentos.errors import StoreError, StoreUnavailable
 from agentos.persistence.base import InboxRow, LogRow, Unit, Verdict
-from agentos.persistence.file.folder import Folder, Identity, unavailable
-from agentos.persistence.file.image import Image, Torn
+from agentos.persistence.file.folder import Folder, unavailable
+from agentos.persistence.file.held import Torn
+from agentos.persistence.file.image import Image
 from agentos.persistence.file.lines import (
     LINE_BYTES_MAX,
     Begin,
@@ -23,7 +24,6 @@ from agentos.persistence.file.lines import (
     End,
     Post,
     Repaired,
-    Segment,
     Whole,
     encode_line,
     line_of,
@@ -38,7 +38,7 @@ from agentos.persistence.writer_lock import WriterLock, is_dead
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AnyLine = Whole | Begin | Claim | Continued | End | Post | Repaired | Segment
+AnyLine = Whole | Begin | Claim | End | Post | Repaired
 Decision = tuple[Sequence[AnyLine], T]
 """What to write, and what to answer when it is written."""
 
@@ -46,17 +46,9 @@ Decision = tuple[Sequence[AnyLine], T]
 class Writer:
     """One thread uses it at a time: that of the store's worker while it has jobs, else the loop's."""
 
-    def __init__(
-        self,
-        folder: Folder,
-        identity: Identity,
-        image: Image,
-        lock: FolderLock,
-        tail: Tail,
-        segment_bytes: int,
-    ) -> None:
+    def __init__(self, folder: Folder, image: Image, lock: FolderLock, tail: Tail, segment_bytes: int) -> None:
         self.number = 0
-        self._folder, self._identity, self._image, self._lock = folder, identity, image, lock
+        self._folder, self._image, self._lock = folder, image, lock
         self._tail, self._segment_bytes = tail, segment_bytes
         self._alive: WriterLock | None = None
 
@@ -214,7 +206,7 @@ class Writer:
         """The next one is made first, and then the last line of this one tells of it."""
         image = self._image
         number = image.segment + 1
-        first = encode_line(Segment(store=self._identity.id, number=number))
+        first = encode_line(image.header(number))
         self._tail.begin(number, first)
         self._tail.add(image.segment, image.offset, encode_line(Continued(number=number)))
         image.enter(number)
