@@ -34,7 +34,8 @@ KEY_FILE_BYTES_MAX = 4 * 1024 * 1024
 HIDDEN = "***"
 
 _REFERENCE = re.compile(r"(env|file|command|key):(\S.*)", re.DOTALL)
-_PASSWORD = re.compile(r"(\w://[^:/?#]*):.*@", re.DOTALL)
+_PASSWORD = re.compile(r"(\w://[^:/?#]*|^\s*postgres[\w+.-]*\s*[:/]+[^:/?#@]*):.*@", re.DOTALL | re.IGNORECASE)
+"""In a URL, and in what was to be that of a PostgreSQL store."""
 _PASSWORD_OPTION = re.compile(r"([?&])(?:ssl)?password=[^&#]*&?", re.IGNORECASE)
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]+(?:[ \t]+[\x21-\x7e]+)*")
 

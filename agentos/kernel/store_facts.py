@@ -10,9 +10,9 @@ import msgspec
 from agentos.persistence.base import Durability, Store, WriterRow
 
 _VERSION = "select version from store_version"
-_PAGES = """
-select coalesce(sum(cast(relpages as bigint)), 0) * cast(current_setting('block_size') as bigint) from pg_class
-where relnamespace = (select relnamespace from pg_class where oid = cast('logs' as regclass))
+_SIZE = """
+select coalesce(sum(pg_total_relation_size(oid)), 0) from pg_class
+where relkind = 'r' and relnamespace = (select relnamespace from pg_class where oid = cast('logs' as regclass))
 """
 _CONVERSATIONS = "select count(*), count(case when open_turn > 0 then 1 end) from conversations"
 
@@ -67,7 +67,7 @@ async def _version(kind: str, store: Store) -> int | None:
 
 async def _bytes(kind: str, store: Store, place: Path | None) -> int | None:
     if kind == "postgresql":
-        ((size,),) = (await store.query(_PAGES)).rows
+        ((size,),) = (await store.query(_SIZE)).rows
         return int(size)
     return _taken(place) if place is not None else None
 

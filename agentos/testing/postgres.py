@@ -26,6 +26,7 @@ from types import FrameType, TracebackType
 from typing import ClassVar, Literal, Self
 from urllib.parse import quote, urlencode
 
+from agentos.errors import AgentosError
 from agentos.testing import postgres_keeper
 from agentos.testing.postgres_programs import ENVIRONMENT, Account, ServerFailed, account, new_folder, programs
 
@@ -123,8 +124,9 @@ class PostgresServer:
             self.stop()
             raise
 
-    def stop(self, mode: Mode = "fast") -> None:
-        """Ends it if it runs, and removes its folder with all data. A server that does not end in STOP_S is killed."""
+    def stop(self, mode: Mode = "immediate") -> None:
+        """Ends it if it runs, and removes its folder with all data, which need no checkpoint for that. A server that does
+        not end in STOP_S is killed."""
         folder = self._folder
         if folder is None:
             return
@@ -265,7 +267,7 @@ def _give_back_memory(file: Path) -> None:
 
 
 def main() -> int:
-    """One server in the foreground; its URL is the one line on stdout."""
+    """One server in the foreground; its URL is the one line on stdout. 1 when it cannot start or ends by itself."""
     ended: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -274,16 +276,22 @@ def main() -> int:
     previous: dict[int, Callable[[int, FrameType | None], object] | int | None] = {
         number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)
     }
-    with PostgresServer() as server:
-        print(server.url(tcp=True), flush=True)
-        while not ended and server.running:
-            time.sleep(POLL_S)
-        failed = not ended
-        if failed:
-            print(f"the server ended by itself:\n{server.log}", file=sys.stderr)
-    for number, handler in previous.items():
-        signal.signal(number, handler)
-    return int(failed)
+    try:
+        with PostgresServer() as server:
+            if not ended:
+                print("PostgreSQL runs until Ctrl-C, which removes its data too; a store in it:", file=sys.stderr)
+                print(server.url(tcp=True), flush=True)
+            while not ended and server.running:
+                time.sleep(POLL_S)
+            if not ended:
+                raise ServerFailed("ended by itself", server.log)
+    except AgentosError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+    return 0
 
 
 if __name__ == "__main__":

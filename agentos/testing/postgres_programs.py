@@ -55,6 +55,7 @@ class Account:
                 user=self.user,
                 group=self.group,
                 extra_groups=None if self.user is None else [],
+                start_new_session=True,  # Ctrl-C in the terminal is for this process, which ends once this is done
             ).returncode
 
     def own(self, path: Path) -> None:

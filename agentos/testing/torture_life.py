@@ -141,6 +141,7 @@ async def _end(kernel: Kernel, open_: Iterable[Conversation], tell: Tell) -> Non
     for conversation in open_:
         while await ended(kernel, conversation.id, tell):
             continue
+    await _all_at_rest(kernel, tell)
     free = asyncio.Semaphore(AT_ONCE)
 
     async def ask(id_: str) -> None:
@@ -151,6 +152,12 @@ async def _end(kernel: Kernel, open_: Iterable[Conversation], tell: Tell) -> Non
     async with asyncio.TaskGroup() as asking:
         for id_ in await kernel.conversations():
             asking.create_task(ask(id_))
+
+
+async def _all_at_rest(kernel: Kernel, tell: Tell) -> None:
+    """What an ended turn asked of other agents may still be on its way."""
+    while await patiently(kernel.store.open_logs, tell):  # noqa: ASYNC110 - rest tells nobody
+        await asyncio.sleep(LOOK_S)
 
 
 async def _enter(kernel: Kernel, effects: Path, tell: Tell) -> None:

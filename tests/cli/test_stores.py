@@ -87,6 +87,8 @@ def test_a_store_that_cannot_be_reached_shows_no_password(project: Cli, tmp_path
         ("postgresql://db/agents?password=secret&schema=a", "postgresql://db/agents?schema=a"),
         ("postgresql://db/agents?schema=a&sslpassword=secret", "postgresql://db/agents?schema=a"),
         ("mysql://ann:secret@db/agents", "mysql://ann@db/agents"),
+        ("postgresql+asyncpg:/ann:secret@db/agents", "postgresql+asyncpg:/ann@db/agents"),
+        ("PostgreSQL:ann:secret@db/agents", "PostgreSQL:ann@db/agents"),
         ("postgresql://ann@db/agents", "postgresql://ann@db/agents"),
         ("sqlite:////a:b@c/store.db", "sqlite:////a:b@c/store.db"),
         ("file:a:b@c", "file:a:b@c"),
