@@ -212,7 +212,7 @@ class Commands:
         raise ConversationClosed(log)
 
     async def _command(self, log: LogId, key: str, item: Item) -> None:
-        """An item for a log of this kernel, or by the inbox for whoever owns it. Raises ConversationBusy."""
+        """By way of the inbox, whoever owns the log: it is stored when this returns. Raises ConversationBusy."""
         self.check_open()
         try:
             loaded = await self._logs.get(log)
@@ -221,7 +221,8 @@ class Commands:
             return
         if len(loaded.intake) >= self._settings.inbox_max:
             raise ConversationBusy(log, len(loaded.intake))
-        self._ticker.feed(loaded, item)
+        if await self._store.post(inbox_row(log, key, item)):
+            self._logs.route(log, item, key)
 
     async def _post(self, log: LogId, key: str, item: Item) -> None:
         """Into the inbox, unless it is full. Raises ConversationBusy."""
