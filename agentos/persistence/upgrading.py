@@ -7,9 +7,11 @@ of several that come at once, one does it and the others wait.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,13 +58,33 @@ async def upgrade_postgresql(
 
     `url` names the store in errors and is not connected to. `connect` is called in another loop and gives a connection of
     its own, whose search path begins with the store's schema; it is closed in the end. `living` is a query of the store for
-    its living writers: n, host, pid. Readers go on meanwhile, until the first change of a table waits for them.
+    its living writers: n, host, pid. Readers go on meanwhile, until the first change of a table waits for them. Cancelled,
+    it returns once the transaction is rolled back.
 
     Errors: StoreUnavailable while a process of an older version writes to the store, StoreBusy after LOCK_WAIT_S;
     asyncpg.PostgresError, OSError.
     """
-    # A thread and a loop of its own: alembic blocks, and the others of this process go on.
-    await asyncio.to_thread(lambda: asyncio.run(_upgrade_postgresql(url, connect, to_version, living)))
+    await _in_a_thread(lambda: _upgrade_postgresql(url, connect, to_version, living))
+
+
+async def _in_a_thread(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs it in a thread and a loop of its own: alembic blocks, and the others of this process go on."""
+    started: Future[Callable[[], object]] = Future()
+
+    async def run() -> None:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        started.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        await work()
+
+    thread = asyncio.ensure_future(asyncio.to_thread(lambda: asyncio.run(run())))
+    try:
+        await asyncio.shield(thread)
+    except asyncio.CancelledError:
+        with contextlib.suppress(RuntimeError):  # its loop is closed: it has just ended
+            (await asyncio.wrap_future(started))()
+        await asyncio.gather(thread, return_exceptions=True)
+        raise
 
 
 async def _upgrade_postgresql(

@@ -202,6 +202,49 @@ def test_in_the_foreground_it_prints_its_url_and_ends_on_a_signal(number: signal
     assert not Path(data).exists()
 
 
+STOPPED = """
+import os, psutil, signal, sys, threading, time
+from agentos.testing import postgres
+
+def press():
+    while not any(child.name() == "initdb" for child in psutil.Process().children()):
+        time.sleep(0.005)
+    os.killpg(0, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
+
+threading.Thread(target=press).start()
+sys.exit(postgres.main())
+"""
+
+
+def test_ctrl_c_while_it_starts_ends_it_without_a_word() -> None:
+    child = subprocess.run(
+        [sys.executable, "-c", STOPPED],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_S,
+        start_new_session=True,
+        check=False,
+    )
+
+    assert (child.returncode, child.stdout, child.stderr) == (0, "", "")
+
+
+def test_in_the_foreground_it_says_what_is_wrong() -> None:
+    script = (
+        "import sys; from agentos.testing import postgres, postgres_programs; postgres_programs.PACKAGE = 'no_such'; "
+    )
+    child = subprocess.run(
+        [sys.executable, "-c", script + "sys.exit(postgres.main())"],
+        capture_output=True,
+        text=True,
+        timeout=CHILD_S,
+        check=False,
+    )
+
+    assert (child.returncode, child.stdout) == (1, "")
+    assert child.stderr.startswith("error: the tests' PostgreSQL server is not installed: pip install")
+
+
 def test_its_folder_is_closed_to_others(server: PostgresServer) -> None:
     assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700
 

@@ -33,6 +33,19 @@ async def test_a_server_that_is_not_there_is_told_at_once() -> None:
         await store.logs()
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("postgresql://user@no.such.host.invalid/db", "the host is not known"),
+        ("postgresql://user@no..host/db", "no host can have such a name"),
+        ("postgresql://user@127.0.0.1/db?sslmode=some", ": `sslmode` parameter must be one of"),
+    ],
+)
+async def test_a_url_that_leads_nowhere_is_told(url: str, told: str) -> None:
+    with pytest.raises(StoreUnavailable, match=told):
+        await PostgreSQLStore(url).open("program")
+
+
 async def test_a_wrong_password_is_told_without_it(postgres: PostgresServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     place = urlsplit(postgres.url(tcp=True))

@@ -95,6 +95,25 @@ async def test_what_was_stored_counts_also_when_another_has_gone_on_from_it(post
         assert await append(store, unit) == [FENCED]
 
 
+async def test_a_lock_that_may_be_that_of_the_lost_try_is_waited_for(postgres: PostgresServer) -> None:
+    """The server rolls back what it was doing for a client once it misses it, which may take a while."""
+    url = postgres.new_schema_url(tcp=True)
+    settings = Settings(busy_timeout_ms=50, reconnect_s=60.0)
+    async with Wire(url) as wire, open_store(wire.url, settings=settings) as (store, writer), beside(url) as other:
+        log = LogUnits("a", writer)
+        await append(store, log.unit())
+        wire.cut_at("the word", before=True)
+        await other.execute("begin; select from logs for update")
+        appending = asyncio.ensure_future(append(store, log.unit(text="the word")))
+        await until(lambda: wire.cuts == 1)
+        await asyncio.sleep(0.3)
+        waits = not appending.done()
+        await other.execute("rollback")
+
+        assert waits
+        assert await appending == [STORED]
+
+
 @pytest.mark.parametrize("before", [True, False], ids=["word lost", "answer lost"])
 async def test_a_post_whose_connection_is_cut_is_made_once_and_known_as_ours(
     postgres: PostgresServer, before: bool

@@ -198,6 +198,30 @@ async def test_a_table_that_somebody_holds_is_waited_for_and_then_named(
     assert await version_of(postgres, name) == [(1,)]
 
 
+async def test_an_upgrade_that_is_cancelled_is_over_then_and_has_changed_nothing(
+    postgres: PostgresServer, placed: Place
+) -> None:
+    name = await placed(STORES[0])
+    holder = await connecting(postgres, name)()
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%tool_calls%'"
+    async with holder.transaction():
+        await holder.fetch("select count(*) from tool_calls")
+        upgrading_ = asyncio.ensure_future(upgrade(postgres, name))
+        for _ in range(2_000):
+            if await fetch(postgres, waiting) != [(0,)]:
+                break
+            await asyncio.sleep(0.01)
+        upgrading_.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upgrading_
+
+        assert await fetch(postgres, waiting) == [(0,)]
+    await holder.close()
+    assert await version_of(postgres, name) == [(1,)]
+    await upgrade(postgres, name)
+    assert await version_of(postgres, name) == [(schema.SCHEMA_VERSION,)]
+
+
 async def test_the_servers_own_word_comes_through(postgres: PostgresServer, placed: Place) -> None:
     import asyncpg
 

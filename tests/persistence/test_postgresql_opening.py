@@ -46,6 +46,56 @@ async def test_a_schema_that_an_administrator_made_is_filled(postgres: PostgresS
         assert await append(store, LogUnits("a", writer).unit()) == [Verdict.STORED]
 
 
+@pytest.mark.parametrize("schema", ["user", "order", "all", "_x"])
+async def test_a_schema_may_be_named_by_a_word_of_sql(postgres: PostgresServer, schema: str) -> None:
+    async with open_store(postgres.url(schema=schema)) as (store, writer):
+        assert await append(store, LogUnits("a", writer).unit()) == [Verdict.STORED]
+        assert (await store.query(f'select seq from "{schema}".logs')).rows == [(1,)]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+async def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer, encoding: str) -> None:
+    name = f"in_{encoding.lower()}"
+    async with beside(postgres.url(schema="public")) as administrator:
+        await administrator.execute(f"create database {name} encoding '{encoding}' locale 'C' template template0")
+    for use in (PostgreSQLStore(postgres.url(name)).open("program"), PostgreSQLStore(postgres.url(name)).logs()):
+        with pytest.raises(StoreUnavailable, match=f"'{name}' has the encoding {encoding}.*ENCODING 'UTF8'"):
+            await use
+
+
+async def test_a_role_that_may_only_read_is_told_at_once_and_reads(postgres: PostgresServer) -> None:
+    url, fresh = postgres.new_schema_url(), postgres.new_schema_url()
+    await _made(url)
+    async with beside(url) as administrator:
+        await administrator.execute("drop role if exists reader; create role reader superuser login")
+        await administrator.execute("alter role reader set default_transaction_read_only = on")
+    for each in (url, fresh):
+        store = PostgreSQLStore(each.replace("postgres@", "reader@"))
+        with pytest.raises(StoreUnavailable, match=r"takes no writes.*read-only transaction \(25006\)\)$"):
+            await store.open("program")
+        if each == url:
+            assert await store.logs() == []
+            assert (await store.query("select count(*) from logs")).rows == [(0,)]
+        await store.close()
+
+
+async def test_limits_of_a_role_that_are_meant_for_others_do_not_matter(postgres: PostgresServer) -> None:
+    url = postgres.new_schema_url()
+    limits = ("idle_in_transaction_session_timeout", "idle_session_timeout", "lock_timeout", "statement_timeout")
+    async with beside(url) as administrator:
+        await administrator.execute("drop role if exists limited; create role limited superuser login")
+        for limit in limits:
+            await administrator.execute(f"alter role limited set {limit} = '77s'")
+    async with open_store(url.replace("postgres@", "limited@")) as (store, writer):
+        connection = await store._appender._connected(None)  # type: ignore[union-attr, arg-type]
+        held = [await connection.fetchval(f"show {limit}") for limit in limits]
+        query = await store.query("select setting from pg_settings where name like '%timeout' and setting = '77000'")
+
+        assert held == ["5s", "0", "5s", "0"]
+        assert query.rows == []
+        assert await append(store, LogUnits("a", writer).unit()) == [Verdict.STORED]
+
+
 async def test_a_role_that_may_make_no_schema_is_told(postgres: PostgresServer) -> None:
     url = postgres.new_schema_url()
     async with beside(url) as administrator:

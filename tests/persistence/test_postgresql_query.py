@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from random import Random
 from typing import Any
 
+import asyncpg
 import pytest
+from asyncpg.cursor import Cursor
 
-from agentos.errors import QueryRefused
+from agentos.errors import QueryRefused, StoreUnavailable
 from agentos.persistence.base import Verdict
+from agentos.persistence.postgresql.querying import check_functions
 from agentos.settings import Settings
 from agentos.testing.log_units import SALT, LogUnits, append
 from agentos.testing.postgres import PostgresServer
@@ -28,6 +32,11 @@ pytestmark = pytest.mark.anyio
         "select pg_catalog.pg_sleep(1000)",
         'select pg_catalog . "pg_sleep" (1000)',
         "select U&\"pg\\005fsleep\"(1000)",
+        "select U&\"pg!005fsleep\" uescape '!' (1000)",
+        "select E'a'\n'\\'' , pg_sleep(1000) , ''",
+        "select 1 --\r, pg_sleep(1000)",
+        "select $\u00a0$ ' $\u00a0$ , pg_sleep(1000) , $\u00a0$ ' $\u00a0$",
+        "select 1 as a\u00a0$$, pg_sleep(1000) as b\u00a0$$",
         "select pg_read_file('/etc/passwd')",
         "select * from pg_ls_dir('/')",
         "select pg_terminate_backend(pg_backend_pid())",
@@ -71,6 +80,34 @@ async def test_what_reaches_beyond_reading_is_refused(postgres: PostgresServer, 
         assert await append(store, log.unit()) == [Verdict.STORED]
 
 
+async def test_statements_are_read_as_the_server_reads_them(postgres: PostgresServer) -> None:
+    """Of statements put together by chance the server runs some; no call that it sees in one is overlooked here."""
+    pieces = (*_PIECES, *(piece + "wild()" for piece in _PIECES), "wild/**/()", "wild--\r()", '"wild"()', "WILD ()")
+    chance, seen = Random(1), 0
+    async with beside(postgres.url(schema="public")) as connection:
+        body = "language plpgsql as 'begin raise exception ''called''; end'"
+        await connection.execute(f"create or replace function wild() returns text {body}")
+        for _ in range(3_000):
+            sql = "select " + "".join(chance.choices(pieces, k=chance.randint(1, 8)))
+            try:
+                await connection.fetch(sql)
+            except asyncpg.RaiseError:
+                seen += 1
+                with pytest.raises(QueryRefused):
+                    check_functions(sql, frozenset({"wild"}))
+            except (asyncpg.PostgresError, asyncpg.InterfaceError):
+                pass  # no statement, or one with a parameter
+        await connection.execute("drop function wild()")
+
+    assert seen > 50
+
+
+_PIECES = (
+    *("'", "''", "E'", "\\'", "\\", "\n", "\r", " ", "$$", "$a$", "$\u00a0$", "a", "\u00a0", "ž", "--", "/*", "*/"),
+    *('"', 'U&"', "U&'", ",", ", ", "||", " as ", "1", "'x'", "'x',", "--\r", "--\n", "$$x$$,", "E'x'\n", "a$$"),
+)
+
+
 async def test_no_operator_or_cast_of_the_server_is_more_than_it_seems(postgres: PostgresServer) -> None:
     """Functions are looked at by their names; these have none."""
     async with beside(postgres.url(schema="public")) as connection:
@@ -92,7 +129,11 @@ async def test_a_function_of_ones_own_is_judged_by_what_it_says_of_itself(postgr
             f"create function calm() returns int stable {body}; create function wild() returns int {body}"
         )
 
+        await owner.execute(f'create function "ŽivÝ"() returns int {body}')
+
         assert (await store.query("select calm()")).rows == [(1,)]
+        with pytest.raises(QueryRefused, match="the function ŽivÝ may do more"):
+            await store.query("select ŽIVÝ()")
         with pytest.raises(QueryRefused, match="the function wild may do more"):
             await store.query("select wild()")
         assert (await store.query("select 1 as wild, 2 as pg_sleep")).columns == ("wild", "pg_sleep")
@@ -117,6 +158,8 @@ async def test_a_function_of_ones_own_is_judged_by_what_it_says_of_itself(postgr
         ("table store_version", 3),
         ("values (7)", 7),
         ("-- first\n/* then */ select 8", 8),
+        ("select pg_total_relation_size('entries') > 0", 1),
+        ("select count(*) from logs tablesample bernoulli (100)", 0),
     ],
 )
 async def test_values_come_back_as_plain_python(postgres: PostgresServer, sql: str, value: Any) -> None:
@@ -167,6 +210,44 @@ async def test_a_query_brings_back_so_many_bytes_at_most(postgres: PostgresServe
         assert len(some.rows) == 50
         with pytest.raises(QueryRefused, match="query_bytes_max"):
             await store.query("select repeat('x', 1000) from generate_series(1, 100000)")
+
+
+async def test_large_rows_are_fetched_a_few_at_a_time(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: list[int] = []
+    fetch = Cursor.fetch
+
+    async def counted(self: Cursor, count: int, **options: Any) -> Any:
+        wanted.append(count)
+        return await fetch(self, count, **options)
+
+    monkeypatch.setattr(Cursor, "fetch", counted)
+    async with open_store(postgres.new_schema_url(), settings=Settings(query_bytes_max=100_000)) as (store, _):
+        with pytest.raises(QueryRefused, match="query_bytes_max"):
+            await store.query("select repeat('x', 40000) from generate_series(1, 1000)")
+
+        assert sum(wanted) <= 4
+
+
+async def test_no_query_runs_before_it_is_known_what_may_be_called(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = [asyncio.CancelledError(), asyncpg.QueryCanceledError("for a test")]
+    fetch = asyncpg.Connection.fetch
+
+    async def fetch_badly(self: asyncpg.Connection[Any], sql: str, *values: Any) -> Any:
+        if "provolatile" in sql and faults:
+            raise faults.pop(0)
+        return await fetch(self, sql, *values)
+
+    monkeypatch.setattr(asyncpg.Connection, "fetch", fetch_badly)
+    async with open_store(postgres.new_schema_url()) as (store, _):
+        for kind in (asyncio.CancelledError, StoreUnavailable):
+            with pytest.raises(kind):
+                await store.query("select 1")
+        with pytest.raises(QueryRefused, match="the function pg_notify may do more"):
+            await store.query("select pg_notify('a', 'b')")
 
 
 async def test_a_cancelled_query_ends_on_the_server_too(postgres: PostgresServer) -> None:

@@ -51,6 +51,7 @@ def test_schema_and_durability_are_ours_and_the_rest_is_the_drivers() -> None:
         "postgresql://host/db?host=%2Fx",
     )
     assert PostgreSQLStore("postgresql://host/db", durability=Durability.NORMAL).durability is Durability.NORMAL
+    assert (plain.application, Address("postgresql://host/db?application_name=mine").application) == ("agentos", "mine")
 
 
 @pytest.mark.parametrize(
@@ -58,13 +59,20 @@ def test_schema_and_durability_are_ours_and_the_rest_is_the_drivers() -> None:
     [
         ("postgresql://host", "the database is missing"),
         ("postgresql://host/", "the database is missing"),
-        ("postgresql:", "the database is missing"),
+        ("postgresql:", "two slashes come before"),
+        (f"postgresql:user:{SECRET}@host/db", "two slashes come before"),
+        (f"postgres:/user:{SECRET}@host/db", "two slashes come before"),
+        (f"postgresql:///user:{SECRET}@host/db", "written %2F"),
+        (f"postgresql://user:{SECRET}@[host/db", "an address in brackets is not closed"),
+        (f"postgresql://host/db?PASSWORD={SECRET}", "no option 'PASSWORD'"),
+        (f"POSTGRESQL:/user:{SECRET}@host/db", "no such kind of store"),
         ("postgresql://host/db?schema=Upper", "'Upper' is no name of a schema"),
         ("postgresql://host/db?schema=a;drop", "is no name of a schema"),
         ("postgresql://host/db?schema=" + "a" * 49, "at most 48"),
         ("postgresql://host/db?durability=high", "no durability 'high'; there are full, normal, relaxed"),
         ("postgresql://host/db?shema=x", "no option 'shema'; there are schema, durability"),
         ("postgresql://host:many/db", "a port is a number"),
+        ("postgresql://host:65536/db", "a port is a number up to 65535"),
         ("postgresql://host/db?host=/x&port=many", "a port is a number"),
         ("postgresql://host/db#part", "nothing follows a '#'"),
         (f"postgresql://user:{SECRET}/x@host/db", "written %2F"),

@@ -21,6 +21,7 @@ from agentos.persistence.file.reading import FileReads
 from agentos.persistence.file.segments import SEGMENT_BYTES
 from agentos.persistence.file.tail import Tail
 from agentos.persistence.file.writer import Writer
+from agentos.persistence.sizes import size_of
 from agentos.persistence.worker import Worker
 from agentos.settings import Settings
 
@@ -30,8 +31,6 @@ T = TypeVar("T")
 
 SYNC_S = 1.0
 """With `normal`, how long what was acknowledged may wait until it is synced."""
-_UNIT_BYTES, _ENTRY_BYTES = 600, 200
-"""What a unit and an entry take beside their texts, about."""
 
 
 class FileStore(FileReads):
@@ -197,7 +196,7 @@ class FileStore(FileReads):
         if self.durability is Durability.FULL or not self._is_idle() or self._image is None:
             return False
         try:
-            size = self._image.bytes_ahead() + sum(map(_size_of, units))
+            size = self._image.bytes_ahead() + size_of(units)
         except (StoreError, OSError):
             return False  # the thread finds the same, and its answer tells
         return size <= self._settings.inline_bytes_max
@@ -231,12 +230,3 @@ def _let_go(image: Image | None, lock: FolderLock, writer: Writer | None) -> Non
     if image is not None:
         image.segments.close()
     lock.close()
-
-
-def _size_of(unit: Unit) -> int:
-    """About how many bytes a unit is."""
-    size = _UNIT_BYTES + _ENTRY_BYTES * len(unit.entries)
-    size += sum(len(entry[6]) for entry in unit.entries)
-    size += sum(len(body or "") for *_, body in unit.payloads)
-    size += sum(len(text or "") for *_, text in unit.messages)
-    return size + sum(len(body) for *_, body in unit.definitions)

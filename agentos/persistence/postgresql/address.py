@@ -13,6 +13,9 @@ FORM = "postgresql://USER[:PASSWORD]@HOST[:PORT]/DATABASE[?schema=NAME&durabilit
 SCHEMES = ("postgresql", "postgres")
 HIDDEN = "postgresql://..."
 """Shown in place of a URL that cannot be taken apart."""
+PORT_MAX = 65_535
+APPLICATION = "agentos"
+"""The application_name of a URL that names none: what the server calls these sessions."""
 SCHEMA = "agentos"
 """The schema (namespace) of a URL that names none."""
 
@@ -46,14 +49,19 @@ _PASSED_ON = frozenset(
 class Address:
     """A parsed URL. `url` is for people: it never holds a password. `dsn` does, and is for the driver alone."""
 
-    __slots__ = ("database", "dsn", "durability", "schema", "url")
+    __slots__ = ("application", "database", "dsn", "durability", "schema", "url")
 
     def __init__(self, url: str) -> None:
         """Raises ConfigurationError, which does not repeat a password either."""
         self.url = HIDDEN
-        if set("/?#") & set(url.partition("://")[2].rpartition("@")[0]):
+        scheme, _, rest = url.partition(":")
+        if scheme not in SCHEMES:
+            self._refuse("no such kind of store")
+        if not rest.startswith("//"):
+            self._refuse("two slashes come before the user and the host")
+        if set("/?#") & set(rest[2:].rpartition("@")[0]):
             self._refuse("a '/', '?', '#' or '@' in a name, password or option is written %2F, %3F, %23 or %40")
-        parts = urlsplit(url)
+        parts = self._split(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._check(parts, options)
         self.url = _shown(parts, options)
@@ -62,6 +70,7 @@ class Address:
         self.database = unquote(parts.path.lstrip("/")) or options.get("dbname") or options.get("database") or ""
         if not self.database:
             self._refuse("the database is missing")
+        self.application = options.get("application_name", APPLICATION)
         self.schema = own.get("schema", SCHEMA)
         if not _SCHEMA_NAME.fullmatch(self.schema):
             self._refuse(f"{self.schema!r} is no name of a schema: lower-case letters, digits and _, at most 48")
@@ -71,14 +80,18 @@ class Address:
     def __repr__(self) -> str:
         return f"Address({self.url!r})"
 
+    def _split(self, url: str) -> SplitResult:
+        try:
+            return urlsplit(url)
+        except ValueError:
+            self._refuse("an address in brackets is not closed, or none of IPv6")
+
     def _check(self, parts: SplitResult, options: dict[str, str]) -> None:
         """Whether it can be taken apart, so that it is known what of it is secret."""
-        if parts.scheme not in SCHEMES:
-            self._refuse("no such kind of store")
         ports = [host.rpartition("]")[2].partition(":")[2] for host in parts.netloc.rpartition("@")[2].split(",")]
         ports += options.get("port", "").split(",")
-        if not all(port.isdecimal() for port in ports if port) or parts.fragment:
-            self._refuse("a port is a number, and nothing follows a '#'")
+        if not all(port.isdecimal() and 0 < int(port) <= PORT_MAX for port in ports if port) or parts.fragment:
+            self._refuse(f"a port is a number up to {PORT_MAX}, and nothing follows a '#'")
 
     def _check_options(self, options: dict[str, str]) -> None:
         if unknown := sorted(options.keys() - _PASSED_ON - _SECRETS):
@@ -99,7 +112,7 @@ def _shown(parts: SplitResult, options: dict[str, str]) -> str:
     """The URL without what is secret, wherever it stands."""
     account, at, hosts = parts.netloc.rpartition("@")
     user = account.partition(":")[0]
-    shown = {name: value for name, value in options.items() if name not in _SECRETS}
+    shown = {name: value for name, value in options.items() if name.lower() not in _SECRETS}
     return _joined(f"{user}{at}{hosts}", parts.path, urlencode(shown, safe="/", quote_via=quote))
 
 

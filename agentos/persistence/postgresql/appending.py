@@ -22,14 +22,13 @@ from agentos.persistence.postgresql.faults import STORE_FAULTS, Fault, fault_of
 from agentos.persistence.postgresql.judging import judge
 from agentos.persistence.postgresql.keys import stored_key
 from agentos.persistence.postgresql.pool import Connection, Connections, Patience, Session
+from agentos.persistence.sizes import size_of
 
 T = TypeVar("T")
 
 COLLISIONS_MAX = 10
 """How often a transaction is tried that others collide with."""
 OWN_POSTS_MAX = 10_000
-ENTRY_BYTES, UNIT_BYTES = 160, 900
-"""What an entry and a unit take beside their texts, about."""
 
 
 class Appender:
@@ -65,6 +64,8 @@ class Appender:
                     return await work(connection, again)
                 except STORE_FAULTS as error:
                     fault = fault_of(error)
+                    if again and isinstance(error, asyncpg.LockNotAvailableError):
+                        fault = Fault.LOST  # the try that was lost may hold it until the server misses its client
                     collisions += fault is Fault.AGAIN
                     again = again or fault is Fault.LOST
                     if fault is Fault.LOST:
@@ -93,7 +94,7 @@ class Appender:
         return self._connection
 
     async def _append(self, connection: Connection, units: Sequence[Unit], again: bool) -> list[Verdict]:
-        if not again and _size_of(units) <= self._settings.append_bytes_max and follow_each_other(units):
+        if not again and size_of(units) <= self._settings.append_bytes_max and follow_each_other(units):
             for step in ("begin", "exec", "commit"):
                 self._point(step)
             try:
@@ -150,29 +151,10 @@ def _parts(units: Sequence[Unit], bytes_max: int) -> Iterator[list[Unit]]:
     part: list[Unit] = []
     size = 0
     for unit in units:
-        size += _size_of((unit,))
+        size += size_of((unit,))
         if part and size > bytes_max:
             yield part
-            part, size = [], _size_of((unit,))
+            part, size = [], size_of((unit,))
         part.append(unit)
     if part:
         yield part
-
-
-def _size_of(units: Sequence[Unit]) -> int:
-    """About how many bytes they are. A letter may take four."""
-    size = UNIT_BYTES * len(units)
-    for unit in units:
-        for entry in unit.entries:
-            size += ENTRY_BYTES + len(entry[6])
-        for payload in unit.payloads:
-            size += len(payload[4] or "")
-        for message in unit.messages:
-            size += len(message[5] or "")
-        for definition in unit.definitions:
-            size += len(definition[2])
-        for component in unit.components:
-            size += len(component[2])
-        for post in unit.posts:
-            size += len(post.body)
-    return size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from socket import gaierror
 
 import asyncpg
 
@@ -28,6 +29,8 @@ _SHUTDOWN = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.TransactionTimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.ReadOnlySQLTransactionError,  # a standby, or a primary that became one
 )
@@ -79,6 +82,10 @@ def _reason(error: BaseException) -> str:
         return f"the server is not ready ({_said(error)})"
     if isinstance(error, asyncpg.QueryCanceledError):
         return f"the server stopped a statement of it ({_said(error)}; statement_timeout)"
+    if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+        return (
+            f"the server takes no writes from here: a standby, or default_transaction_read_only is on ({_said(error)})"
+        )
     if isinstance(error, asyncpg.DiskFullError):
         return f"the disk of the server is full ({_said(error)}); nothing was stored"
     if isinstance(error, asyncpg.PostgresError):
@@ -87,6 +94,10 @@ def _reason(error: BaseException) -> str:
         return "the server does not answer"
     if isinstance(error, ConnectionRefusedError | FileNotFoundError):
         return "no server answers there; is it running?"
+    if isinstance(error, gaierror):
+        return f"the host is not known ({error.strerror})"
+    if isinstance(error, ValueError):
+        return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

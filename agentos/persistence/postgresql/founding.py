@@ -71,6 +71,6 @@ async def _version(connection: Connection, address: Address) -> int:
 
 async def _make(connection: Connection, schema: str) -> None:
     if not await connection.fetchval(_SCHEMA_EXISTS, schema):
-        await connection.execute("create schema " + schema)  # a name that `Address` has checked
+        await connection.execute(f'create schema "{schema}"')  # a name that `Address` has checked, or a word of SQL
     packaged = resources.files("agentos.persistence.postgresql").joinpath("schema.sql")
     await connection.execute(packaged.read_text("utf-8"))

@@ -13,6 +13,8 @@ import logging
 import math
 from collections.abc import Iterable
 
+import asyncpg
+
 from agentos.errors import StoreError
 from agentos.persistence.postgresql import liveness
 from agentos.persistence.postgresql.faults import STORE_FAULTS, Fault, fault_of, store_error
@@ -46,7 +48,7 @@ class Presence:
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._changed = self._to_announce = self._locked = False
-        self._alone = False
+        self._alone, self._counts = False, True
         self._waiting: frozenset[int] = frozenset()
         self._told: frozenset[int] = frozenset()
 
@@ -83,16 +85,17 @@ class Presence:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
-        connection, self._connection = self._connection, None
-        if connection is None or connection.is_closed():
-            return
+        connection = self._connection
         try:
-            async with asyncio.timeout(CLOSE_S):
-                if self._to_announce:
-                    await self._announce(connection)
-                await connection.close()
-        except STORE_FAULTS:
-            connection.terminate()
+            if connection is not None and not connection.is_closed():
+                async with asyncio.timeout(CLOSE_S):
+                    if self._to_announce:
+                        await self._announce(connection)
+                    await connection.close()
+        except STORE_FAULTS as error:
+            _log.debug("writer %d could not say goodbye: %s", self.number, _word(error))
+        finally:
+            self._drop()
 
     def abandon(self) -> None:
         """As a crash would: the server takes the lock back."""
@@ -165,11 +168,12 @@ class Presence:
         """The lock of a connection that was lost is free once the server has noticed it too."""
         if not self._locked:
             self._locked = bool(await connection.fetchval(liveness.LOCK, self.number))
-        row = await connection.fetchrow(liveness.BEAT, self.number)
+        row = await connection.fetchrow(liveness.BEAT, liveness.dead_us(self._settings), self.number)
         counts, others = row or (False, True)
         self._alone = not others
-        if not counts:
+        if self._counts and not counts:
             _log.warning("writer %d was declared dead; others may take its conversations over", self.number)
+        self._counts = counts
 
     async def _look(self, connection: Connection) -> None:
         """A post of another that waits at two looks in a row has not been told of."""
@@ -197,4 +201,6 @@ class Presence:
 
 
 def _word(error: BaseException) -> str:
+    if isinstance(error, asyncpg.InternalClientError):
+        return "it broke off in the middle of an operation"  # of which the driver tells its own states
     return str(error.args[0]) if error.args else type(error).__name__

@@ -1,26 +1,34 @@
 """Who writes to the store, and which of them still live; all of it by the server's clock.
 
-A writer is dead when it has ended; when it did not beat for writer_dead_s, as a frozen or cut-off process does not; or
-when nobody holds its lock, which the server takes back as soon as the process or its connection is gone. After a start of
-the server all locks are free for a while, so then only those count that were taken since, until writer_dead_s are over.
-What a writer that was taken for dead still sends is fenced, so a wrong guess costs an interruption and never an entry.
+A writer is dead when it has ended; when it did not beat for writer_dead_s, as a frozen or cut-off process does not (a beat
+that is as far in the future says nothing: the clock was set back since); or when nobody holds its lock, which the server
+takes back as soon as the process or its connection is gone. A server that was away has heard no beat, and all locks are free
+when it comes back, so until it has been there for writer_dead_s only the locks count that were taken since, and a silence
+of more than GONE_S. What a writer that was taken for dead still sends is fenced, so a wrong guess costs an interruption and
+never an entry.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Any
 
-from agentos.persistence.base import LogRow, WriterRow
+from agentos.persistence.base import LogRow
 from agentos.persistence.postgresql.placeholders import numbered
 from agentos.persistence.postgresql.pool import Connection
 from agentos.persistence.reading import log_row
 from agentos.settings import Settings
 
+GONE_S = 3_600
+"""So much silence is not that of a server which was away, or of a network that was cut."""
+
 _PARTS = {
-    "@dead": "(w.ended_at is not null or @silent or (@unlocked and (w.started_at >= @start or @start < @now - ?1::int8)))",
-    "@silent": "coalesce(w.beat_at, w.started_at) < @now - ?1::int8",
+    "@dead": "(@gone or (@silent and @settled) or @long_silent)",
+    "@gone": "(w.ended_at is not null or (@unlocked and (@settled or w.started_at >= @start)))",
+    "@settled": "abs(@now - @start) > ?1::int8",
+    "@silent": "@silence > ?1::int8",
+    "@long_silent": f"@silence > greatest(?1::int8, {GONE_S * 1_000_000})",
+    "@silence": "abs(@now - coalesce(w.beat_at, w.started_at))",
     "@unlocked": """
         not exists (
             select from pg_locks
@@ -50,22 +58,26 @@ _REGISTER = numbered(
 LOCK = numbered("select pg_try_advisory_lock('writers'::regclass::oid::int8 << 32 | ?::int8)")
 BEAT = numbered(
     _spelled("""
-    update writers set beat_at = case when ended_at is null then @now else beat_at end where n = ?
-    returning ended_at is null, exists (select from writers as o where o.ended_at is null and o.n <> writers.n)
+    update writers as own set beat_at = case when ended_at is null then @now else beat_at end where n = ?2::int8
+    returning ended_at is null, exists (
+        select from writers as w where w.ended_at is null and w.n <> own.n and not (@settled and @silent)
+    )
 """)
 )
-"""Gives whether the writer counts, and whether there are others."""
+"""Gives whether the writer counts, and whether there may be others who listen."""
 _END = numbered(_spelled("update writers set ended_at = @now where n = ? and ended_at is null returning n"))
 _HAS_ENDED = numbered("select ended_at is not null from writers where n = ?")
 _END_GONE = numbered(
     _spelled("""
-    update writers as w set ended_at = @now where ended_at is null and n <> ?2::int8 and @silent and @unlocked
+    update writers as w set ended_at = @now
+    where ended_at is null and n <> ?2::int8 and @unlocked and @settled and @long_silent
 """)
 )
 WRITERS = _spelled("""
     select n, incarnation, host, pid, started_at, beat_at, ended_at, not @dead as alive from writers as w order by n
 """)
-_LIVING = _spelled("select n, host, pid from writers as w where not @dead")
+"""The columns of a WriterRow."""
+_LIVING = _spelled("select n, host, pid from writers as w where not (@gone or @silent)")
 _CLAIM = numbered(
     _spelled("""
     update logs set owner = ?2::int8, epoch = epoch + 1
@@ -82,14 +94,14 @@ def dead_us(settings: Settings) -> int:
 
 
 def living(settings: Settings) -> str:
-    """A statement without values: number, host and process of each living writer."""
+    """A statement without values: number, host and process of each living writer that was heard of lately."""
     return _LIVING.replace("?1", str(dead_us(settings)))
 
 
 async def register(connection: Connection, incarnation: str, settings: Settings) -> int:
     """The number of a new writer, whose lock the connection holds before anybody else can see it.
 
-    Those that are silent and without a lock are marked as ended: they are gone for good.
+    Those that were silent for GONE_S and have no lock are marked as ended: they are gone for good.
     """
     async with connection.transaction():
         number = int(await connection.fetchval(_REGISTER, incarnation, socket.gethostname(), os.getpid()))
@@ -108,18 +120,3 @@ async def claim(connection: Connection, log: str, number: int, settings: Setting
     """The log under its new epoch; None when there is none, or when its owner lives and is another."""
     row = await connection.fetchrow(_CLAIM, dead_us(settings), number, log)
     return None if row is None else log_row(tuple(row))
-
-
-def writer_row(row: tuple[Any, ...]) -> WriterRow:
-    """From a row of WRITERS."""
-    n, incarnation, host, pid, started_at, beat_at, ended_at, alive = row
-    return WriterRow(
-        n=n,
-        incarnation=incarnation,
-        host=host,
-        pid=pid,
-        started_at=started_at,
-        beat_at=beat_at,
-        ended_at=ended_at,
-        alive=alive,
-    )

@@ -24,15 +24,17 @@ class Token(NamedTuple):
     text: str
 
 
+# As PostgreSQL's own scanner: every letter beyond ASCII may be part of a name, a comment ends with a line of any kind, and a
+# text with backslashes goes on in the quotes that follow it.
 _TOKEN = re.compile(
     r"""
       (?P<mark>\?[0-9]*)
-    | (?P<text>\b[eE]'(?:[^'\\]|''|\\.)*' | '(?:[^']|'')*')  # with backslashes, and without
+    | (?P<text>[eE]'(?:[^'\\]|''|\\.)*'(?:(?:[ \t\n\r\f\v]|--[^\n\r]*)*+'(?:[^'\\]|''|\\.)*')*+ | '(?:[^']|'')*')
     | (?P<name>"(?:[^"]|"")*")
-    | (?P<line>--[^\n]*)
+    | (?P<line>--[^\n\r]*)
     | (?P<block>/\*)
-    | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$)
-    | (?P<word>[^\W\d][\w$]*)
+    | (?P<dollar>\$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z_\x80-\U0010ffff0-9]*)?\$)
+    | (?P<word>[A-Za-z_\x80-\U0010ffff][A-Za-z_\x80-\U0010ffff0-9$]*)
     """,
     re.VERBOSE | re.DOTALL,
 )

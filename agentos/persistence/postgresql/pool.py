@@ -24,15 +24,15 @@ T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Row = tuple[Any, ...]
 
-APPLICATION = "agentos"
 VERSION_MIN = 14
 """The oldest PostgreSQL that has all that is used here."""
+ENCODING = "UTF8"
 PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 """The first and the longest pause between two tries."""
 RELEASE_S = 1.0
 """How long a cancelled statement is waited for before its connection is dropped."""
 CLOSE_S = 2.0
-TRANSACTION_IDLE_MS = 10_000
+TRANSACTION_IDLE_MS = 5_000
 """A transaction whose client is silent for so long is rolled back: a lost one must not hold its logs."""
 
 _SET = "select set_config(name, value, false) from unnest($1::text[], $2::text[]) as u (name, value)"
@@ -78,13 +78,21 @@ class Connections:
         """`check` looks at a connection for reading before it is used; it raises StoreError."""
         self.address, self.settings, self.point = address, settings, point
         self._check = check
-        self._reached = False
+        self._reached = self._closed = False
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
 
-    @property
-    def in_use(self) -> bool:
-        """Whether there was a read since the last close."""
-        return self._pool is not None
+    def open(self) -> None:
+        """Makes connections again after a close."""
+        self._closed = False
+
+    def refuse(self) -> None:
+        """From now on no connection is made; what waits for one, or for a lost one, fails."""
+        self._closed = True
+
+    def check_open(self) -> None:
+        """Raises StoreUnavailable."""
+        if self._closed:
+            raise StoreUnavailable(self.address.url, "the store is closed")
 
     async def connect(self, session: Session, patience: Patience | None = None, *, checked: bool = False) -> Connection:
         """checked: the schema is there, and has the version of this program. Raises StoreError, when it is a matter of
@@ -113,10 +121,13 @@ class Connections:
                     self.point("fetch")
                     return await connection.fetch(numbered(sql), *parameters)
             except STORE_FAULTS as error:
+                self.check_open()
                 if not self._is_worth_waiting(error) or not await patience.pause():
                     raise self.unavailable(error, patience) from error
 
     async def close(self) -> None:
+        """Reads that are under way have CLOSE_S to end."""
+        self.refuse()
         pool, self._pool = self._pool, None
         if pool is None:
             return
@@ -127,6 +138,7 @@ class Connections:
             pool.terminate()
 
     def abandon(self) -> None:
+        self.refuse()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.terminate()
@@ -135,38 +147,47 @@ class Connections:
         return isinstance(error, NO_ROOM) or (self._reached and fault_of(error) is Fault.LOST)
 
     async def _connect(self, session: Session, checked: bool, **given: Any) -> Connection:
+        self.check_open()
         self.point("connect")
-        connection: Connection = await asyncpg.connect(
-            self.address.dsn,
-            timeout=self.settings.connect_s,
-            command_timeout=None if session is Session.UPGRADE else self.settings.statement_s,
-            **given,
-        )
+        limit_s = None if session is Session.UPGRADE else self.settings.statement_s
         try:
-            self._check_version(connection)
+            connection: Connection = await asyncpg.connect(
+                self.address.dsn, timeout=self.settings.connect_s, command_timeout=limit_s, **given
+            )
+        except UnicodeError as error:
+            raise StoreUnavailable(self.address.url, f"no host can have such a name: {error}") from error
+        try:
+            self._check_server(connection)
             settings = self._settings_of(session)
             await connection.fetch(_SET, list(settings), list(settings.values()))
             self._reached = True
             if checked:
                 await self._check(connection)
+            self.check_open()  # it may have been closed meanwhile
         except BaseException:
             connection.terminate()
             raise
         return connection
 
-    def _check_version(self, connection: Connection) -> None:
+    def _check_server(self, connection: Connection) -> None:
         major = connection.get_server_version().major
         if major < VERSION_MIN:
             reason = f"the server is PostgreSQL {major}; {VERSION_MIN} or later is needed"
             raise StoreUnavailable(self.address.url, reason)
+        encoding = getattr(connection.get_settings(), "server_encoding", ENCODING)
+        if encoding != ENCODING:
+            reason = f"database {self.address.database!r} has the encoding {encoding}, which cannot hold every text"
+            raise StoreUnavailable(self.address.url, f"{reason}; use one that was created with ENCODING '{ENCODING}'")
 
     def _settings_of(self, session: Session) -> Mapping[str, str]:
         common = {
-            "application_name": APPLICATION,
+            "application_name": self.address.application,
             "search_path": f"{self.address.schema}, pg_temp",
             "standard_conforming_strings": "on",
             "default_transaction_isolation": "read committed",
             "idle_in_transaction_session_timeout": f"{TRANSACTION_IDLE_MS}ms",
+            "idle_session_timeout": "0",  # that of a role or a database would end those that wait
+            "statement_timeout": "0",  # statement_s is kept by the client
             "lock_timeout": f"{self.settings.busy_timeout_ms}ms",
         }
         return {**common, **self._special(session)}
@@ -205,6 +226,7 @@ class Connections:
                 await pool.release(connection, timeout=RELEASE_S)
 
     async def _pooled(self) -> asyncpg.Pool[asyncpg.Record]:
+        self.check_open()
         if self._pool is None:
             # Without connections it is made at once: no other task comes between.
             self._pool = await asyncpg.create_pool(

@@ -15,6 +15,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import asyncpg
+from asyncpg.cursor import Cursor
 
 from agentos.errors import QueryRefused
 from agentos.persistence.base import Rows
@@ -22,18 +23,27 @@ from agentos.persistence.postgresql.faults import STORE_FAULTS, Fault, fault_of
 from agentos.persistence.postgresql.placeholders import Token, numbered, tokens
 from agentos.persistence.postgresql.pool import RELEASE_S, Connection, Connections, Patience, Session
 
-FIRST_ROWS, CHUNK_ROWS = 16, 500
-"""How many rows are fetched at first, when nothing is known of their size, and at most."""
+CHUNK_ROWS, CHUNK_GROWTH = 500, 4
+"""How many rows are fetched at a time at most, and how many times more than before: at first, nothing is known of their
+size."""
 STATEMENT_CHARS_MAX = 100_000
+NAME_BYTES_MAX = 63
+"""What PostgreSQL keeps of a longer name."""
 GRACE_S = 1.0
 """How much later than the server the client itself gives a query up."""
+
+Row = tuple[Any, ...]
 
 _HOW = "a query is one statement that only reads: SELECT, WITH ... SELECT or VALUES over the tables and views"
 _BEGINNINGS = frozenset({"select", "with", "values", "table"})
 _HARMLESS = frozenset(
-    {"clock_timestamp", "gen_random_uuid", "random", "random_normal", "timeofday", "uuidv4", "uuidv7"}
+    {
+        *("array_sample", "array_shuffle", "bernoulli", "gen_random_uuid", "random", "random_normal", "system"),
+        *("clock_timestamp", "pg_is_in_recovery", "timeofday", "uuidv4", "uuidv7"),
+        *("pg_database_size", "pg_indexes_size", "pg_relation_size", "pg_table_size", "pg_total_relation_size"),
+    }
 )
-"""Volatile functions that only make a value."""
+"""Volatile functions that only make a value, by chance or from what is there, and the ways of TABLESAMPLE."""
 _VOLATILE = "select distinct proname::text from pg_proc where provolatile = 'v'"
 _LIMIT = "select set_config('statement_timeout', $1, true)"
 _STATEMENT_CLASSES = frozenset(
@@ -69,12 +79,13 @@ class Querier:
         async with self._one:
             patience = Patience(self._connections.settings.reconnect_s)
             while True:
-                connection = await self._connected(patience)
-                _check_functions(sql, self._volatile)
                 try:
+                    connection = await self._connected(patience)
+                    check_functions(sql, self._volatile)
                     return await self._within_limit(connection, sql, parameters)
                 except STORE_FAULTS as error:
                     self.abandon()
+                    self._connections.check_open()
                     if fault_of(error) is not Fault.LOST or not await patience.pause():
                         raise self._connections.unavailable(error, patience) from error
 
@@ -104,15 +115,21 @@ class Querier:
         if not columns:
             raise QueryRefused(f"{_HOW}; this is none")
         cursor = await statement.cursor(*_values(parameters, statement.get_parameters()))
-        rows: list[tuple[Any, ...]] = []
-        size, wanted = 0, FIRST_ROWS
-        while chunk := [tuple(map(_plain, row)) for row in await cursor.fetch(wanted)]:
-            rows += chunk
-            size += sum(len(value) for row in chunk for value in row if isinstance(value, str | bytes))
-            self._check_bounds(len(rows), size)
-            wanted = min(2 * wanted, CHUNK_ROWS)
+        rows = await self._fetched(cursor)
         await connection.execute("rollback")
         return Rows(columns, rows)
+
+    async def _fetched(self, cursor: Cursor) -> list[Row]:
+        """In parts, none of which is far beyond the bounds if its rows are as large as those before it."""
+        rows: list[Row] = []
+        size, largest, wanted = 0, 1, 1
+        while chunk := [tuple(map(_plain, row)) for row in await cursor.fetch(wanted)]:
+            sizes = [sum(len(value) for value in row if isinstance(value, str | bytes)) for row in chunk]
+            rows += chunk
+            size, largest = size + sum(sizes), max(largest, *sizes)
+            self._check_bounds(len(rows), size)
+            wanted = min(CHUNK_GROWTH * wanted, CHUNK_ROWS, (self._bytes_max - size) // largest + 1)
+        return rows
 
     def _check_bounds(self, count: int, size: int) -> None:
         if count > self._rows_max:
@@ -126,8 +143,12 @@ class Querier:
         if self._connection is None or self._connection.is_closed():
             self.abandon()
             connection = await self._connections.connect(Session.QUERY, patience, checked=True)
+            try:
+                self._volatile = frozenset(name for (name,) in await connection.fetch(_VOLATILE)) - _HARMLESS
+            except BaseException:  # no query runs on a connection without them
+                connection.terminate()
+                raise
             self._connection = connection
-            self._volatile = frozenset(name for (name,) in await connection.fetch(_VOLATILE)) - _HARMLESS
         return self._connection
 
     async def _give_up(self) -> None:
@@ -161,7 +182,8 @@ def _check_form(sql: str) -> None:
         raise QueryRefused(f"{_HOW}; this is none")
 
 
-def _check_functions(sql: str, refused: frozenset[str]) -> None:
+def check_functions(sql: str, refused: frozenset[str]) -> None:
+    """Raises QueryRefused for a statement that names one of them."""
     for name in _called(sql):
         if name in refused:
             raise QueryRefused(f"{_HOW}; the function {name} may do more than that")
@@ -183,12 +205,21 @@ def _called(sql: str) -> Iterator[str]:
 
 def _name_of(sql: str, token: Token) -> str | None:
     if token.kind == "word":
-        return token.text.lower()
+        return _folded(token.text)
     if token.kind != "name":
         return None
     if sql[: token.start].endswith("&"):
         raise QueryRefused(f'{_HOW}; names with escapes (U&"...") are not taken')
-    return token.text[1:-1].replace('""', '"')
+    return _cut(token.text[1:-1].replace('""', '"'))
+
+
+def _folded(word: str) -> str:
+    """Only letters of ASCII lose their case."""
+    return _cut("".join(letter.lower() if letter.isascii() else letter for letter in word))
+
+
+def _cut(name: str) -> str:
+    return name.encode()[:NAME_BYTES_MAX].decode(errors="ignore")
 
 
 def _is_of_the_statement(error: BaseException) -> bool:

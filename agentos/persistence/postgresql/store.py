@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import asyncpg
 from msgspec import structs
 
 from agentos.errors import StoreBusy, StoreError, StoreUnavailable
@@ -30,6 +31,7 @@ from agentos.persistence.base import (
 from agentos.persistence.postgresql import founding, liveness
 from agentos.persistence.postgresql.address import Address
 from agentos.persistence.postgresql.appending import Appender
+from agentos.persistence.postgresql.faults import store_error
 from agentos.persistence.postgresql.keys import plain_key, stored_key
 from agentos.persistence.postgresql.listening import Presence
 from agentos.persistence.postgresql.pool import Connection, Connections, Session
@@ -67,11 +69,13 @@ class PostgreSQLStore(SqlReads):
         self._querier = Querier(self._connections)
         self._appender: Appender | None = None
         self._presence: Presence | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._writes: dict[asyncio.Task[None], asyncio.Future[Any]] = {}
         self._closed = False
 
     async def open(self, incarnation: str) -> int:
         await self.close()
+        self._closed = False
+        self._connections.open()
         appender = Appender(self._connections)
         presence = Presence(self._connections, appender.own_posts)
         try:
@@ -81,11 +85,14 @@ class PostgreSQLStore(SqlReads):
             appender.drop()
             presence.abandon()
             raise
-        self._appender, self._presence, self._closed = appender, presence, False
+        self._appender, self._presence = appender, presence
         return presence.number
 
     async def _found(self, connection: Connection, _: bool) -> None:
-        await founding.found(connection, self._address, self._upgrade)
+        try:
+            await founding.found(connection, self._address, self._upgrade)
+        except asyncpg.ReadOnlySQLTransactionError as error:  # it never took writes from here: that is not waited for
+            raise store_error(self.url, error) from error
 
     async def _upgrade(self) -> None:
         """Alembic takes longer to import than all the rest, and is imported for an older store alone."""
@@ -101,18 +108,25 @@ class PostgreSQLStore(SqlReads):
         await founding.check(connection, self._address)
 
     async def close(self) -> None:
-        """After what is under way; a server that does not answer now is not waited for."""
+        """After what is under way; a server that does not answer now is not waited for. Cancelled, it waits for nothing."""
         appender, presence = self._take_all()
         try:
+            if self._writes:
+                await asyncio.wait(list(self._writes))
             if appender is not None and presence is not None:
                 await self._end(appender, presence.number)
                 await presence.close()
-        finally:
-            if appender is not None and presence is not None:
-                appender.drop()
-                presence.abandon()
+            self._connections.refuse()
             await self._querier.close()
             await self._connections.close()
+        finally:
+            for future in self._writes.values():
+                if not future.done():
+                    untold = (
+                        "it was closed before it was known whether this was written; the store tells, once it is open"
+                    )
+                    future.set_exception(StoreUnavailable(self.url, untold))
+            self._let_go(appender, presence)
 
     async def _end(self, appender: Appender, number: int) -> None:
         try:
@@ -123,7 +137,10 @@ class PostgreSQLStore(SqlReads):
     def abandon(self) -> None:
         """Lets go of the server as a crash would: nothing is marked as ended, and the writer counts as dead soon."""
         appender, presence = self._take_all()
-        for task in self._tasks:
+        self._let_go(appender, presence)
+
+    def _let_go(self, appender: Appender | None, presence: Presence | None) -> None:
+        for task in self._writes:
             task.cancel()
         if appender is not None:
             appender.drop()
@@ -135,14 +152,13 @@ class PostgreSQLStore(SqlReads):
     def _take_all(self) -> tuple[Appender | None, Presence | None]:
         """What is open; after this it counts as closed."""
         taken = self._appender, self._presence
-        self._closed = self._closed or taken != (None, None) or self._connections.in_use
-        self._appender = self._presence = None
+        self._appender, self._presence, self._closed = None, None, True
         return taken
 
     def append(self, units: Sequence[Unit]) -> asyncio.Future[list[Verdict]]:
         """In one transaction, after those that were asked for before. Cancelling the future changes nothing stored."""
         appender, presence = self._opened()
-        if len(self._tasks) >= self._settings.writer_queue_max:
+        if len(self._writes) >= self._settings.writer_queue_max:
             limit = self._settings.writer_queue_max
             raise StoreBusy(self.url, f"{limit} things wait to be written (writer_queue_max); append again later")
         return self._write(presence, lambda: appender.append(units))
@@ -174,7 +190,7 @@ class PostgreSQLStore(SqlReads):
 
     async def writers(self) -> list[WriterRow]:
         rows = await self._fetch(liveness.WRITERS, (liveness.dead_us(self._settings),))
-        return [liveness.writer_row(tuple(row)) for row in rows]
+        return [WriterRow(**dict(row)) for row in rows]
 
     async def declare_dead(self, writer: int) -> bool:
         appender, presence = self._opened()
@@ -212,8 +228,8 @@ class PostgreSQLStore(SqlReads):
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         task = loop.create_task(_deliver(future, presence, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._writes[task] = future
+        task.add_done_callback(self._writes.pop)
         return future
 
 

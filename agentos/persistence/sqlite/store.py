@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from agentos.errors import StoreBusy, StoreError, StoreUnavailable
 from agentos.persistence.base import Durability, InboxRow, LogRow, Point, Rows, Unit, Verdict, WriterRow, no_point
 from agentos.persistence.reading import SqlReads
+from agentos.persistence.sizes import size_of
 from agentos.persistence.sqlite.file import (
     is_busy,
     open_for_reading,
@@ -38,8 +39,6 @@ T = TypeVar("T")
 IN_MEMORY = ":memory:"
 
 _WRITERS = "SELECT n, incarnation, host, pid, started_at, beat_at, ended_at FROM writers ORDER BY n"
-_ENTRY_BYTES, _UNIT_BYTES = 160, 900
-"""What an entry and a unit take beside their texts, about."""
 
 
 class SQLiteStore(SqlReads):
@@ -135,7 +134,7 @@ class SQLiteStore(SqlReads):
     def append(self, units: Sequence[Unit]) -> list[Verdict] | asyncio.Future[list[Verdict]]:
         """As the protocol says; StoreBusy also when writer_queue_max jobs wait for the thread: it cannot wait itself."""
         writer = self._opened()
-        size = _size_of(units)
+        size = size_of(units)
         if self._may_write_inline(writer, size):
             try:
                 return writer.append(units, size)
@@ -281,18 +280,3 @@ class SQLiteStore(SqlReads):
     def _check_is(self, writer: Writer) -> None:
         if self._writer is not writer:
             raise StoreUnavailable(self.url, "the store was closed")
-
-
-def _size_of(units: Sequence[Unit]) -> int:
-    """About how many bytes a batch is."""
-    size = _UNIT_BYTES * len(units)
-    for unit in units:
-        for entry in unit.entries:
-            size += _ENTRY_BYTES + len(entry[6])
-        for payload in unit.payloads:
-            size += len(payload[4] or "")
-        for message in unit.messages:
-            size += len(message[5] or "")
-        for definition in unit.definitions:
-            size += len(definition[2])
-    return size

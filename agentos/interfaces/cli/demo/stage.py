@@ -66,7 +66,9 @@ class Stage:
         """Raises ConfigurationError for a store that would not stay."""
         self.folder, self.url = folder.absolute(), url or STORE
         if not self.url.startswith("sqlite:///"):
-            raise ConfigurationError(f"store {without_password(self.url)!r}: the demo leaves its store to you; name sqlite:///FILE")
+            raise ConfigurationError(
+                f"store {without_password(self.url)!r}: the demo leaves its store to you; name sqlite:///FILE"
+            )
         self._file = Path(self.url.partition("?")[0].removeprefix("sqlite:///"))
         self._given = url is not None
         self.notes = Notebook(self._file.with_name(f"{self._file.stem}-notes.db"))
