@@ -168,7 +168,9 @@ class ReadingContract:
             await append(store, *backward)
             texts = [body for entry in await store.entries(log.id) for _, _, _, body in entry.payloads]
             last_ten = [body for entry in await store.entries(log.id, log.seq - 10) for *_, body in entry.payloads]
-            history = (await store.query("select text from history where conversation = ? order by seq", (log.id,))).rows
+            history = (
+                await store.query("select text from history where conversation = ? order by seq", (log.id,))
+            ).rows
 
             assert texts == [f"frozen {i}" for i in range(11)] + [f"backward {i}" for i in range(3)]
             assert last_ten == texts[-10:]
