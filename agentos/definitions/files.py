@@ -90,7 +90,8 @@ def _in_our_form(source: Source) -> tuple[Source, bool]:
     """The same with our keys and all problems so far, and whether enough of it is good to be checked further."""
     if not is_agents_exe(source.value):
         problems = (*source.problems, *_words(source))
-        return source._replace(problems=problems), source.value is not None or not problems
+        broken = any(problem.is_error for problem in problems)
+        return source._replace(problems=problems), source.value is not None or not broken
     imported = native(source)
     usable = not any(problem.is_error for problem in imported.problems)
     return Source(source.path, imported.value, imported.places, (*source.problems, *imported.problems)), usable

@@ -71,7 +71,7 @@ async def live(store: Store, effects: Path, part: int, tell: Tell) -> None:
         conversation = await patiently(partial(kernel.start, "lead", KEY), tell)
         seq = await patiently(partial(conversation.send, KEY, key=KEY), tell)
         tell(f"a{conversation.id} {seq}")
-        person = asyncio.create_task(_answer(kernel, part))
+        person = asyncio.create_task(_answer(kernel, part, tell))
         while await ended(kernel, conversation.id, tell):
             continue
         person.cancel()
@@ -80,14 +80,14 @@ async def live(store: Store, effects: Path, part: int, tell: Tell) -> None:
     tell("z")
 
 
-async def _answer(kernel: Kernel, part: int) -> None:
+async def _answer(kernel: Kernel, part: int, tell: Tell) -> None:
     """The person whom the turn waits for; in the second part nobody comes, and the process dies."""
     while True:
         await asyncio.sleep(LOOK_S)
         for call in open_requests(kernel):
             if part == DIES_PARKED and kernel.ticker.quiet:
                 die()
-            await kernel.answer(call, Verdict.ALLOW)
+            await patiently(partial(kernel.answer, call, Verdict.ALLOW), tell)
 
 
 def die() -> None:

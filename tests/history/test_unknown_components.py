@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from agentos.components import Component, ConversationState
+from agentos.events import entry, kinds
 from agentos.events.entry import Draft, Registry, decode_head
 from agentos.events.kinds import KINDS, CallProgress
 from agentos.history import Identical, copy_store, heads_digest, replay_log, verify_store
@@ -70,7 +71,7 @@ async def test_they_and_entries_of_unknown_kinds_are_copied_as_they_are(
         clerk = await kernel.start("clerk")
         for text in "abc":
             await clerk.ask(f"note text={text}")
-        monkeypatch.delitem(KINDS, "call.progress")
+        _forget_kind(monkeypatch, "call.progress")
         copy, again = MemoryStore(), MemoryStore()
         copied = await copy_store(store, copy)
         await copy_store(copy, again)
@@ -85,3 +86,9 @@ async def test_they_and_entries_of_unknown_kinds_are_copied_as_they_are(
         assert (await verify_store(again)).ok
     for made in (copy, again):
         await made.close()
+
+
+def _forget_kind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """As a program before it. Another table, not one without it: a kind that is put back would come last in the docs."""
+    for module in (entry, kinds):
+        monkeypatch.setattr(module, "KINDS", {name: type_ for name, type_ in KINDS.items() if name != kind})

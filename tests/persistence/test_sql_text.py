@@ -27,7 +27,7 @@ TAKES_SQL = frozenset(
 JOINS = frozenset({"format", "format_map", "join", "replace"})
 
 REVIEWED = {
-    ("persistence/postgresql/founding.py", "'create schema ' + schema"): "a name that address.py checked and quoted",
+    ("persistence/postgresql/founding.py", "f'create schema \"{schema}\"'"): "a name that address.py checked",
     ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max + 1)"): "a number",
     ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max)"): "a number",
     ("toolboxes/sqlite/link.py", "f'PRAGMA busy_timeout={round(limits.busy_s * 1000)}'"): "a number",

@@ -82,11 +82,6 @@ class Appender:
         if connection is not None:
             connection.terminate()
 
-    async def close(self) -> None:
-        """After what is under way."""
-        async with self._one:
-            self.drop()
-
     async def _connected(self, patience: Patience) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self.drop()

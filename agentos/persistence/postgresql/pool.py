@@ -32,8 +32,8 @@ PAUSE_S, PAUSE_MAX_S = 0.02, 0.5
 RELEASE_S = 1.0
 """How long a cancelled statement is waited for before its connection is dropped."""
 CLOSE_S = 2.0
-TRANSACTION_IDLE_MS = 5_000
-"""A transaction whose client is silent for so long is rolled back: a lost one must not hold its logs."""
+TRANSACTION_IDLE_MS, UPGRADE_IDLE_MS = 5_000, 60_000
+"""A transaction whose client is silent for so long is rolled back: a lost one must not hold its logs, nor a schema."""
 
 _SET = "select set_config(name, value, false) from unnest($1::text[], $2::text[]) as u (name, value)"
 # What each mode promises on a server that syncs (fsync = on): full, also a fail-over to a synchronous standby; normal, a
@@ -202,7 +202,9 @@ class Connections:
             return {"synchronous_commit": "off"}
         if session is Session.READ:
             return {"default_transaction_read_only": "on", "jit": "off"}
-        return {"default_transaction_read_only": "on"} if session is Session.QUERY else {}
+        if session is Session.QUERY:
+            return {"default_transaction_read_only": "on"}
+        return {"idle_in_transaction_session_timeout": f"{UPGRADE_IDLE_MS}ms"}
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[PoolConnectionProxy[asyncpg.Record]]:

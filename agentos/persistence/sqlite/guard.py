@@ -40,6 +40,7 @@ class FileGuard:
 
         Raises StoreUnavailable when the file is gone or another one, StoreDamaged when its log is.
         """
+        known = self._size  # before the look: another thread may see the file grow meanwhile
         try:
             main, wal, index = os.stat(self._path), os.stat(self._wal), os.stat(self._index)
         except OSError as error:
@@ -48,7 +49,7 @@ class FileGuard:
             raise StoreUnavailable(self._url, f"{self._path} was replaced by another file while it was open; {_AGAIN}")
         if wal.st_ino != self._wal_is or index.st_ino != self._index_is:
             raise self._unlogged(self._wal if wal.st_ino != self._wal_is else self._index, "replaced")
-        if main.st_size < self._size:
+        if main.st_size < known:
             return wal.st_size, False
         self._size = main.st_size
         return wal.st_size, True
@@ -56,11 +57,10 @@ class FileGuard:
     def judge_smaller(self, pages: int | None) -> None:
         """Why the file became smaller, by the number of its pages that SQLite knows, None when it cannot say: another
         program may have vacuumed it. Raises StoreDamaged when it was cut off."""
+        known = self._size
         size = os.stat(self._path).st_size
-        if size < self._size and (pages is None or pages * PAGE_BYTES >= self._size):
-            raise StoreDamaged(
-                self._url, f"{self._path} was truncated from {self._size} to {size} bytes while it was open"
-            )
+        if size < known and (pages is None or pages * PAGE_BYTES >= known):
+            raise StoreDamaged(self._url, f"{self._path} was truncated from {known} to {size} bytes while it was open")
         self._size = size
 
     def is_replaced(self) -> bool:
