@@ -93,7 +93,9 @@ class Entry(Draft, kw_only=True):
     writer: int
 
 
-class _Head(msgspec.Struct, omit_defaults=True, gc=False):
+class Head(msgspec.Struct, omit_defaults=True, gc=False):
+    """The attested part of an entry as it is stored: no type of it is looked at. data and changes are plain values."""
+
     at: int
     kind: str
     seq: int
@@ -116,7 +118,7 @@ class _Commitments(msgspec.Struct, gc=False):
 
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_decode = msgspec.json.Decoder(_Head).decode
+_decode = msgspec.json.Decoder(Head).decode
 _decode_commitments = msgspec.json.Decoder(_Commitments).decode
 _sha256 = hashlib.sha256
 
@@ -133,7 +135,7 @@ def encode_head(
         ]
     said = data if data.__struct_fields__ else None
     return _encode(
-        _Head(
+        Head(
             at, data.kind, seq, unit, writer, draft.by, draft.call, draft.cause, changes, commitments, said, draft.turn
         )
     )
@@ -174,7 +176,7 @@ class Registry:
         return entity, codec.convert(value, type_)
 
 
-def decode_head(head: str | bytes) -> _Head:
+def decode_head(head: str | bytes) -> Head:
     """The head as it stands. Raises CodecError."""
     try:
         return _decode(head)
@@ -184,7 +186,11 @@ def decode_head(head: str | bytes) -> _Head:
 
 def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None], registry: Registry) -> Entry:
     """An entry from its stored head and bodies (by payload number; None for an erased one). Raises CodecError."""
-    raw = decode_head(head)
+    return entry_of(log, decode_head(head), bodies, registry)
+
+
+def entry_of(log: LogId, raw: Head, bodies: Mapping[int, str | None], registry: Registry) -> Entry:
+    """An entry from its head as it stands, and its bodies. Raises CodecError."""
     type_ = KINDS.get(raw.kind)
     data = (
         RawData(name=Name(raw.kind), value=msgspec.Raw(_encode(raw.data)))
@@ -197,6 +203,34 @@ def decode_entry(log: LogId, head: str | bytes, bodies: Mapping[int, str | None]
         call=raw.call,
         changes=tuple(registry.decode_change(*change) for change in raw.changes),
         private=private_values([name for name, _ in raw.commitments], bodies),
+        by=Name(raw.by),
+        cause=CallId(raw.cause) if raw.cause else None,
+        log=log,
+        seq=raw.seq,
+        unit=raw.unit,
+        at=Micros(raw.at),
+        writer=raw.writer,
+    )
+
+
+def bare_entry_of(log: LogId, raw: Head, registry: Registry) -> Entry:
+    """An entry without its private values: what a fold looks at. Raises CodecError."""
+    types, convert, type_ = registry.types, msgspec.convert, KINDS.get(raw.kind)
+    if type_ is None:
+        return entry_of(log, raw, {}, registry)
+    try:
+        data = convert(raw.data or {}, type_)
+        changes = [
+            (entity, convert(value, types[name]) if name in types else raw_component(name, value))
+            for entity, name, value in raw.changes
+        ]
+    except msgspec.ValidationError as error:
+        raise CodecError(f"{raw.kind}: {error}") from error
+    return Entry(
+        data=data,
+        turn=raw.turn,
+        call=raw.call,
+        changes=tuple(changes),
         by=Name(raw.by),
         cause=CallId(raw.cause) if raw.cause else None,
         log=log,

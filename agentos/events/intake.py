@@ -8,7 +8,7 @@ import msgspec
 
 from agentos.components import CallStatus, Narrowing, Outcome, Resolution, Verdict, Word
 from agentos.events.model import ModelReply
-from agentos.ids import AgentId, CallId, ConversationId, Name
+from agentos.ids import AgentId, CallId, ConversationId, Digest, Name
 
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -167,11 +167,35 @@ class Wake(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fal
     call: int = 0
 
 
+class Given(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """How a call ends in a fork in which it was open: with the result that somebody gives in the place of what it brought
+    (replaced), or as it ended in the log that the fork comes from."""
+
+    call: int
+    text: str
+    replaced: bool = True
+    status: CallStatus = CallStatus.DONE
+    kind: Name | None = None
+
+
+class Branch(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What is a fork's own from its first unit on: its root, which is itself; its agent, which may be another one; and what
+    the open turn pins from there on, None when none is open."""
+
+    root: ConversationId
+    agent: AgentId
+    slug: Name
+    context: Digest | None = None
+    given: tuple[Given, ...] = ()
+
+
 class Resume(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """The effects of the open turn are gone: after a crash (n counts), or since this is a fork."""
+    """The effects of the open turn are gone: after a crash (n counts), or since this is a fork. With a branch, the fork
+    begins here, and its open turn goes on when somebody runs it."""
 
     n: int = 1
     fork: bool = False
+    branch: Branch | None = None
 
 
 class Control(Word):

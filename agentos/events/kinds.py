@@ -163,12 +163,15 @@ class CallProgress(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CallSource(Word):
-    """Where the end of a call comes from: a report of its runner, the end of a child, a probe, or a decision."""
+    """Where the end of a call comes from: a report of its runner, the end of a child, a probe, or a decision. In a fork
+    also: replaced, what whoever forked gave in its place; origin, as it ended in the log that the fork comes from."""
 
     REPORT = "report"
     CHILD = "child"
     PROBE = "probe"
     DECIDED = "decided"
+    REPLACED = "replaced"
+    ORIGIN = "origin"
 
 
 class CallFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -239,7 +242,8 @@ class WakeFired(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class TurnResumed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """A recovery or a fork found the turn open and its effects gone."""
+    """A recovery or a fork found the turn open and its effects gone. held, which is so in a fork: the turn waits for whoever
+    runs the fork; the context that it pins from here on stands in its TurnConfig."""
 
     kind: ClassVar[str] = "turn.resumed"
     fed: ClassVar[bool] = True
@@ -247,6 +251,15 @@ class TurnResumed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     writer: ClassVar[str] = "recover"
     n: int = 1
     fork: bool = False
+    held: bool = False
+
+
+class ConversationForked(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A fork begins where no turn is open. Its root and its agent stand in its ConversationConfig."""
+
+    kind: ClassVar[str] = "conversation.forked"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "recover"
 
 
 class TurnFinished(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -364,6 +377,7 @@ KINDS: dict[str, type[EntryData]] = {
         TurnCancelling,
         WakeFired,
         TurnResumed,
+        ConversationForked,
         TurnFinished,
         ConversationPaused,
         ConversationUnpaused,

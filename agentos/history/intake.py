@@ -11,15 +11,25 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallConfig, CallState, CallStatus, ConversationConfig, ConversationState, Narrowing
+from agentos.components import (
+    CallConfig,
+    CallState,
+    CallStatus,
+    ConversationConfig,
+    ConversationState,
+    Narrowing,
+    TurnConfig,
+)
 from agentos.events.entry import Entry
 from agentos.events.intake import (
     Answer,
+    Branch,
     CallReport,
     Cancel,
     ChildEnded,
     ControlItem,
     Delegate,
+    Given,
     HookReport,
     InnerCall,
     Input,
@@ -42,7 +52,9 @@ from agentos.events.kinds import (
     CallResolved,
     CallSource,
     ChildLate,
+    ConversationForked,
     ConversationStarted,
+    EntryData,
     HookDecided,
     InputReceived,
     ModelFinished,
@@ -75,6 +87,8 @@ def intake_of(entries: Sequence[Entry], requested: int) -> list[Item]:
             item = replace(item, start=start)
         elif isinstance(item, ModelReport):
             item = replace(item, base_seq=requested)
+        elif isinstance(item, Resume) and item.branch is not None:
+            item = replace(item, branch=replace(item.branch, given=_given_in(entries)))
         if item is not None:
             items.append(item)
     return items
@@ -110,15 +124,48 @@ def _narrowing(entry: Entry) -> Narrowing | None:
     return state.waiting[-1].narrowing if state is not None and state.waiting else None
 
 
+def _branch(entry: Entry) -> Branch:
+    """What a fork has of its own; what is given with it stands in entries of their own."""
+    config = next(value for _, value in entry.changes if isinstance(value, ConversationConfig))
+    pinned = next((value.context for _, value in entry.changes if isinstance(value, TurnConfig)), None)
+    return Branch(root=config.root, agent=config.agent, slug=config.slug, context=pinned)
+
+
+def _given_in(entries: Sequence[Entry]) -> tuple[Given, ...]:
+    return tuple(
+        Given(
+            call=entry.call,
+            text=dict(entry.private).get("whole", entry.private[0][1]),
+            replaced=data.source is CallSource.REPLACED,
+            status=data.status,
+            kind=data.call_kind,
+        )
+        for entry in entries
+        if isinstance(data := entry.data, CallFinished) and data.source in (CallSource.REPLACED, CallSource.ORIGIN)
+    )
+
+
 def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
     if data.finish is Finish.LOST:
         return None
+    return ModelReport(
+        turn=entry.turn,
+        base_seq=0,
+        reply=reply_in(entry, data),
+        error=data.error,
+        message=dict(entry.private).get("error", ""),
+        retry_after_s=data.retry_after_s,
+    )
+
+
+def reply_in(entry: Entry, data: ModelFinished) -> ModelReply:
+    """What the model said."""
     private = dict(entry.private)
     arguments = [value for name, value in entry.private if name == "arguments"]
     calls = tuple(
         ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True)
     )
-    reply = ModelReply(
+    return ModelReply(
         private["text"],
         calls,
         data.finish,
@@ -130,19 +177,11 @@ def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
         data.response or "",
         data.finish_word or "",
     )
-    return ModelReport(
-        turn=entry.turn,
-        base_seq=0,
-        reply=reply,
-        error=data.error,
-        message=private.get("error", ""),
-        retry_after_s=data.retry_after_s,
-    )
 
 
 def _call_ended(entry: Entry, data: CallFinished) -> Item | None:
     text = entry.private[0][1]
-    if data.source is CallSource.DECIDED:
+    if data.source in (CallSource.DECIDED, CallSource.REPLACED, CallSource.ORIGIN):
         return None
     if data.source is CallSource.PROBE:
         return Probed(call=entry.call, status=data.status, text=text)
@@ -227,7 +266,7 @@ def _resolve(entry: Entry, data: CallResolved) -> Item:
     )
 
 
-_MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
+_MAKE: dict[type[EntryData], Callable[[Entry, Any], Item | None]] = {
     InputReceived: _input,
     ModelFinished: _model_report,
     CallDoubted: _doubted,
@@ -239,10 +278,14 @@ _MAKE: dict[type, Callable[[Entry, Any], Item | None]] = {
     CallProgress: lambda entry, data: Progress(call=entry.call, data=entry.private[0][1]),
     TurnCancelling: _cancel,
     WakeFired: lambda entry, data: Wake(reason=data.reason, turn=entry.turn, call=data.call),
-    TurnResumed: lambda entry, data: Resume(n=data.n, fork=data.fork),
+    TurnResumed: lambda entry, data: Resume(n=data.n, fork=data.fork, branch=_branch(entry) if data.held else None),
+    ConversationForked: lambda entry, data: Resume(fork=True, branch=_branch(entry)),
     **{
         kind: lambda entry, _data, control=control: ControlItem(control=control, by=entry.by)  # type: ignore[misc]
         for control, kind in CONTROLS.items()
     },
     ChildLate: lambda entry, data: _child_ended(entry, data, entry.private[0][1]),
 }
+
+TOLD_BY = frozenset({ConversationStarted.kind, *(kind.kind for kind in _MAKE)})
+"""The kinds of entries that `intake_of` looks at; it needs no others."""

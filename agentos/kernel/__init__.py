@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 __all__ = [
     "Conversation",
     "Doubt",
+    "Fork",
     "Kernel",
     "Listing",
     "Page",
@@ -23,7 +24,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from agentos.kernel.commands import answer_item
-    from agentos.kernel.conversation import Conversation
+    from agentos.kernel.conversation import Conversation, Fork
     from agentos.kernel.doubts import Doubt, doubts_of, resolve_item
     from agentos.kernel.kernel import Kernel, open
     from agentos.kernel.listing import Listing, Page
@@ -32,6 +33,7 @@ else:
     _HOMES = {
         "Conversation": "agentos.kernel.conversation",
         "Doubt": "agentos.kernel.doubts",
+        "Fork": "agentos.kernel.conversation",
         "Kernel": "agentos.kernel.kernel",
         "Listing": "agentos.kernel.listing",
         "Page": "agentos.kernel.listing",

@@ -187,6 +187,10 @@ class Catalog:
             raise UnknownAgent(slug, list(self.agents))
         return found
 
+    def base_of(self, slug: Name) -> Path | None:
+        """The folder that relative paths of an agent's model count from."""
+        return self._base.get(slug)
+
     def current(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         """The digest of the context that a turn beginning now pins. Raises UnknownAgent, ConfigurationError."""
         asked = (agent, depth >= self._settings.depth_max, narrowings)

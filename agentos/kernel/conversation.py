@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from agentos.components import Resolution, Verdict
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
-from agentos.ids import ConversationId
+from agentos.ids import ConversationId, Name
 from agentos.kernel.client import Client
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.watch import Watched
@@ -77,3 +77,22 @@ class Conversation:
     async def close(self) -> None:
         """Takes no more inputs; the history stays."""
         await self._client.control(self.id, Control.CLOSE)
+
+
+class Fork(Conversation):
+    """A conversation that begins with what another one had come to.
+
+    upto is the seq of the last entry that it shares, of the log forked_from. turn is the seq of the turn that is open in it,
+    0 for none. agent is whom it goes on with.
+    """
+
+    __slots__ = ("agent", "forked_from", "turn", "upto")
+
+    def __init__(
+        self, client: Client, id_: ConversationId, *, forked_from: ConversationId, upto: int, turn: int, agent: Name
+    ) -> None:
+        super().__init__(client, id_)
+        self.forked_from, self.upto, self.turn, self.agent = forked_from, upto, turn, agent
+
+    def __repr__(self) -> str:
+        return f"Fork({self.id}, from {self.forked_from} at seq {self.upto})"

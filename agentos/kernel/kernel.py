@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import uuid
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -48,9 +48,10 @@ from agentos.kernel.administration import Administration
 from agentos.kernel.agents import agent_of, read_agent
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.commands import Commands
-from agentos.kernel.conversation import Conversation
+from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.following import Following
+from agentos.kernel.forking import Forking
 from agentos.kernel.host import LiveHost
 from agentos.kernel.installing import Installing
 from agentos.kernel.listing import Listing, Page, list_conversations
@@ -59,6 +60,7 @@ from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.recovery import Recovery
 from agentos.kernel.services import LiveServices
 from agentos.kernel.tick import Ticker
+from agentos.kernel.variants import Variants, Whole
 from agentos.kernel.waiters import beginning_of
 from agentos.kernel.watch import Watched, Watchers, follow
 from agentos.models.base import ModelClient
@@ -153,6 +155,19 @@ class Kernel:
         )
         self._following = Following(self.catalog, self._installing, self.world)
         self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
+        self._variants = Variants(self.catalog, self._installing)
+        self._forking = Forking(
+            self.store,
+            self.ticker,
+            self.logs,
+            self.catalog,
+            self._recovery,
+            self.registry,
+            self.schedule,
+            self._ids,
+            self._salts,
+            self.settings,
+        )
         self._pollers: list[asyncio.Task[None]] = []
         self._reloading = False
 
@@ -348,6 +363,54 @@ class Kernel:
             await asyncio.shield(beginning_of(loaded))
             return True
         return not loaded.head.new
+
+    async def fork(
+        self,
+        id_: str,
+        at: int | None = None,
+        *,
+        replace_results: Mapping[str, str] | None = None,
+        model: ModelClient | str | None = None,
+        prompt: str | None = None,
+        agent: Whole | None = None,
+        run: bool = True,
+    ) -> Fork:
+        """A conversation that begins with what this one had come to at a seq, or at the end of the unit before; without one,
+        at its end. It shares those entries, and is one row and one unit, however many they are.
+
+        A turn that was open there goes on: a model is asked anew, calls that were under way end as unknown, those that wait
+        go on waiting. With run=False all this waits until somebody takes the fork up (`recover`, `ask`, `send`).
+        replace_results gives results to calls, by their ids, that are open there; without a seq, the fork begins where
+        they last are. How the other calls of that step ended is taken over then.
+        model, prompt and agent vary whom the fork goes on with, from the open turn on: a model by its name or a client, the
+        text of a system prompt, a whole agent (a slug, a file, a definition).
+        Errors: UnknownConversation, ForkRefused, UnknownAgent, ConfigurationError, StoreUnavailable.
+        """
+        self._commands.check_open()
+        log = LogId((await self.get(id_)).id)
+        slug = await self._agent_of(log)
+        other = await self._variants.slug_of(slug, agent, model, prompt)
+        forked = await self._forking.fork(log, at, replace_results or {}, other if other != slug else None)
+        fork = Fork(
+            self,
+            forked.id,
+            forked_from=ConversationId(forked.parent),
+            upto=forked.upto,
+            turn=forked.turn,
+            agent=other,
+        )
+        if run:
+            await self.run_fork(fork)
+        return fork
+
+    async def run_fork(self, fork: Fork) -> None:
+        """Takes up a fork that was begun with run=False: its open turn goes on, and inputs that wait begin one."""
+        self._commands.check_open()
+        await self._forking.run(LogId(fork.id), fork.turn)
+
+    async def _agent_of(self, log: LogId) -> Name:
+        rows = (await self.query("select agent from conversations where id = ?", (log,))).rows
+        return Name(rows[0][0])
 
     async def get(self, id_: str) -> Conversation:
         """The handle of a stored conversation. Raises UnknownConversation."""

@@ -5,13 +5,13 @@ The order is that of a key, which goes on where the last page ended, so that a l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from agentos.errors import UnknownConversation
-from agentos.persistence.base import Store
+from agentos.persistence.base import Rows
 
 Sort = Literal["updated", "started"]
 
@@ -29,6 +29,12 @@ _KEY_OF = (
     "select conversations.updated_at, conversations.n from logs join conversations on conversations.n = logs.n"
     " where logs.id = ?"
 )
+
+
+class Queried(Protocol):
+    """What answers queries: a store, or its tables as they were once."""
+
+    async def query(self, sql: str, parameters: Sequence[object] = (), /) -> Rows: ...
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +78,7 @@ class Page(NamedTuple):
     more: int
 
 
-async def list_conversations(store: Store, listing: Listing) -> Page:
+async def list_conversations(store: Queried, listing: Listing) -> Page:
     """One page. Raises UnknownConversation when there is no conversation `after`, StoreError."""
     key = await _key(store, listing)
     found_max = COUNTED_MAX + listing.limit
@@ -171,7 +177,7 @@ def _conditions(listing: Listing, *, by_agent: bool) -> Iterator[tuple[str, tupl
         yield "parent is null", ()
 
 
-async def _key(store: Store, listing: Listing) -> tuple[int, int]:
+async def _key(store: Queried, listing: Listing) -> tuple[int, int]:
     if listing.after is None:
         return _NUMBER_MAX, _NUMBER_MAX
     for updated_at, n in (await store.query(_KEY_OF, (listing.after,))).rows:

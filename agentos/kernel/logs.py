@@ -333,10 +333,11 @@ class Logs:
         if state is not None and state.open_turn:
             config = folded.slice.get(state.open_turn, TurnConfig)
             assert config is not None, "an open turn has a configuration"
-            await self._know(config.context)
+            await self.know(config.context)
         return folded
 
-    async def _know(self, digest: Digest) -> None:
+    async def know(self, digest: Digest) -> None:
+        """Has the catalog learn a stored context. Raises StoreDamaged when it is missing."""
         if self._catalog.knows(digest):
             return
         found = await self._store.definition(digest)

@@ -18,7 +18,7 @@ from agentos.persistence import open_store
 from agentos.persistence.base import Rows, Store, WriterRow
 from agentos.settings import Settings
 
-__all__ = ["Reading", "WriterRow", "reading"]
+__all__ = ["Reading", "Rows", "WriterRow", "reading"]
 
 _LAST_TURN = """
 select conversations.agent, turns.seq, turns.outcome, turns.outcome_name, turns.steps, turns.calls,

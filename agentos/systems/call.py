@@ -102,6 +102,8 @@ def _progress(view: View) -> Decision:
 
 
 def _start_calls(view: View, state: TurnState) -> Decision:
+    if state.retry_at is not None:  # a fork that nobody has run yet
+        return NOTHING
     drafts: list[Draft] = []
     posts: list[Post] = []
     effects: list[Effect] = []

@@ -7,7 +7,6 @@ from agentos.components import (
     CallConfig,
     CallState,
     CallStatus,
-    ConversationConfig,
     ConversationState,
     EffectClass,
     Outcome,
@@ -18,10 +17,11 @@ from agentos.components import (
 )
 from agentos.events.effects import AskHook, Effect, Probe
 from agentos.events.entry import Change, Draft
-from agentos.events.intake import Resume
-from agentos.events.kinds import CallDoubted, CallFinished, ModelFinished, TurnResumed
+from agentos.events.intake import Given, Resume
+from agentos.events.kinds import CallDoubted, CallFinished, ConversationForked, ModelFinished, TurnResumed
 from agentos.events.model import Finish
-from agentos.ids import CONVERSATION, Name
+from agentos.ids import Digest, Name
+from agentos.systems.branching import cut_loose, end_of, held, times_anew
 from agentos.systems.ending import (
     GONE,
     cancel_child,
@@ -35,6 +35,7 @@ from agentos.systems.ending import (
     stopping,
 )
 from agentos.systems.gate import BEFORE_CALL
+from agentos.systems.resolve import capped
 from agentos.systems.schedule import system
 from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
@@ -53,24 +54,37 @@ def recover(view: View, _conversation: int) -> Decision:
         return NOTHING
     turn = view.turn
     if not turn:
-        return Decision(dropped=(item,))
+        return _begin_idle(view, item)
     state = view.get(turn, TurnState)
-    data = TurnResumed(n=state.resumes + 1, fork=item.fork)
-    loose = _cut_loose(view) if item.fork else ()
-    if _lost_work(view, state):
+    data = TurnResumed(n=state.resumes + 1, fork=item.fork, held=item.branch is not None)
+    loose = cut_loose(view, item.branch) if item.fork else ()
+    alarms: tuple[Alarm, ...] = ()
+    if item.branch is not None:
+        alarms, state = times_anew(view, state, item.branch), held(view, state)
+    elif _lost_work(view, state):
         if state.resumes >= view.pinned(turn).limits.resumes_max and state.phase is not Phase.SETTLING:
             return _no_progress(view, data, item, loose)
         state = replace(state, resumes=state.resumes + 1)
     taken = _Taken(view, state, item.fork)
+    given = {end.call: end for end in item.branch.given} if item.branch is not None else {}
     taken.drafts.append(Draft(data=data, turn=turn, changes=((turn, state), *loose), fed=item))
     if state.requested:
         taken.drafts.append(_lost_request(view, state))
     for call in state.inner:  # the attempt that asked for it is gone, so it ends before its caller goes on
         _let_inner_go(taken, call)
     for call in state.calls:
-        if view.get(call, CallState).status in OPEN_STATUSES:
+        if call in given:
+            taken.give(given[call])
+        elif view.get(call, CallState).status in OPEN_STATUSES:
             _take_up(taken, call)
-    return Decision(tuple(taken.drafts), tuple(taken.posts), tuple(taken.effects), tuple(taken.alarms))
+    return Decision(tuple(taken.drafts), tuple(taken.posts), tuple(taken.effects), (*alarms, *taken.alarms))
+
+
+def _begin_idle(view: View, item: Resume) -> Decision:
+    """A fork where no turn is open; of a crash there is nothing to say there."""
+    if item.branch is None:
+        return Decision(dropped=(item,))
+    return Decision((Draft(data=ConversationForked(), changes=cut_loose(view, item.branch), fed=item),))
 
 
 def _lost_work(view: View, state: TurnState) -> bool:
@@ -93,11 +107,24 @@ class _Taken:
 
     def finish(self, call: int, status: CallStatus, kind: str, text: str) -> None:
         """Ends a call; the last open one moves the turn on."""
+        self._end(call, decided(status, kind), text)
+
+    def give(self, given: Given) -> None:
+        """Ends a call with a result that is given, as much of which is shown as of any other."""
+        text = capped(given.text, self.view.known(self._context()).limits.result_chars)
+        self._end(given.call, end_of(given), text, given.text if text != given.text else None)
+
+    def _context(self) -> Digest:
+        """What the turn pins from the fork on."""
+        changes = self.drafts[0].changes
+        return next(value.context for _, value in changes if isinstance(value, TurnConfig))
+
+    def _end(self, call: int, data: CallFinished, text: str, whole: str | None = None) -> None:
         over = {draft.call for draft in self.drafts if isinstance(draft.data, CallFinished)}
         others = any(other != call and other not in over for other in open_calls(self.view, self.state))
         seq = self.view.next + len(self.drafts)
         draft, self.state = finished_call(
-            self.view, self.state, call, decided(status, kind), text, others_open=others, seq=seq
+            self.view, self.state, call, data, text, others_open=others, seq=seq, whole=whole
         )
         self.drafts.append(draft)
 
@@ -108,18 +135,6 @@ class _Taken:
             after = replace(before, status=CallStatus.WAITING, waiting=Waiting.DOUBT)
             self.drafts.append(Draft(data=CallDoubted(), turn=view.turn, call=call, changes=((call, after),)))
         self.effects.append(Probe(view.log, view.turn, call, config.tool, config.arguments))
-
-
-def _cut_loose(view: View) -> tuple[Change, ...]:
-    """A fork answers to no call: neither to the one that began its parent, nor to those whose tasks it has taken."""
-    config, turn = view.get(CONVERSATION, ConversationConfig), view.get(view.turn, TurnConfig)
-    state = view.get(CONVERSATION, ConversationState)
-    waiting = tuple(replace(input_, cause=None) for input_ in state.waiting)
-    return (
-        (CONVERSATION, replace(config, parent=None, parent_call=None)),
-        (CONVERSATION, replace(state, waiting=waiting)),
-        (view.turn, replace(turn, causes=())),
-    )
 
 
 def _no_progress(view: View, data: TurnResumed, item: Resume, loose: tuple[Change, ...]) -> Decision:

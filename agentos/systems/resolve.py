@@ -83,7 +83,7 @@ def note_of(item: Resolve) -> str:
             " still wanted."
         )
     said = "it took effect" if item.resolution is Resolution.DONE else "it did not take effect"
-    result = f" Its result:\n{_capped(item.result, NOTE_RESULT_CHARS)}" if item.result else ""
+    result = f" Its result:\n{capped(item.result, NOTE_RESULT_CHARS)}" if item.result else ""
     return f"{item.asked}: {said}, says {_who(item)}{because}.{result}"
 
 
@@ -138,7 +138,7 @@ def resolved(view: View, state: TurnState, item: Resolve, *, others_open: bool) 
     done = item.resolution is Resolution.DONE
     data = decided(CallStatus.DONE) if done else decided(CallStatus.FAILED, KIND)
     whole = item.result or _words(item)
-    text = _capped(whole, view.pinned(view.turn).limits.result_chars)
+    text = capped(whole, view.pinned(view.turn).limits.result_chars)
     end, _ = finished_call(
         view,
         state,
@@ -183,7 +183,7 @@ def _who(item: Resolve) -> str:
     return str(item.by) if item.by else "a person"
 
 
-def _capped(text: str, chars_max: int) -> str:
+def capped(text: str, chars_max: int) -> str:
     """The head of a text that is too long, and how much there is."""
     if len(text) <= chars_max:
         return text

@@ -141,6 +141,10 @@ class View:
         """The configuration that the turn pinned."""
         return self._oracle.pinned(self.get(turn, TurnConfig).context)
 
+    def known(self, digest: Digest) -> AgentContext:
+        """A configuration that the log names."""
+        return self._oracle.pinned(digest)
+
     def context(
         self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()
     ) -> tuple[Digest, AgentContext]:

@@ -38,8 +38,8 @@ async def test_a_fork_shows_what_it_shares_as_its_own(store: Store, desk: Desk) 
         await kernel.ticker.wait_quiet()
         row = await store.log(clerk.id)
         assert row is not None
-        forked = await fork(kernel, clerk.id, row.seq)
-        assert forked is not None
+        forked = (await kernel.fork(clerk.id, row.seq)).id
+        await kernel.outcome(forked)
         tree, request = await lineage_of(store, forked), await request_of(store, forked)
         desk.gate.set()
         await asking

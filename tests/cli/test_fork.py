@@ -1,0 +1,80 @@
+"""fork, diff and what-if: a conversation goes on another way from one of its entries, and both are compared."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tests.cli.support import Cli, entry_of
+
+
+@pytest.fixture
+def filled(shared: Cli, cli: Cli) -> Cli:
+    """A project of its own with the conversations of the shared one, and files to vary with."""
+    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
+    cli.write("terse.md", "Be terse.")
+    cli.write("other.txt", "99 words")
+    return cli
+
+
+def test_a_fork_tells_where_it_begins_and_is_run_later(filled: Cli) -> None:
+    talk = filled.ids()[0]
+    made = filled("fork", talk, "--at", "5")
+    id_ = made.out.strip()
+    parked = filled("diff", talk, id_, code=1).out
+    filled("run", "--resume", id_)
+    same = filled("diff", talk, id_).out
+    verified, replayed = filled("verify").out, filled("replay").out
+
+    assert f"begins with {talk} up to seq 4, where the unit before seq 5 ends; turn 3 is open" in made.err
+    assert "outcome        completed  open" in parked
+    assert "entries 1 to 4 are shared" in same
+    assert verified.startswith("ok: ")
+    assert "identical: 4 conversations" in replayed
+
+
+def test_another_result_is_given_to_a_call(filled: Cli) -> None:
+    talk = filled.ids()[0]
+    call = entry_of(filled("show", talk, "--json").data["entries"], "call.proposed")["call"]
+    ran = filled("fork", talk, "--replace-result", f"{call}=other.txt", "--run", "--json").data
+    compared = filled("diff", talk, ran["conversation"], "--json", code=1).data
+
+    assert ran["text"].endswith("99 words")
+    assert compared["pairs"][0]["b"]["text"] == "99 words"
+    assert compared["pairs"][0]["a"]["what"] == compared["pairs"][0]["b"]["what"] == "result"
+
+
+def test_variants_are_run_and_stand_in_one_table(filled: Cli) -> None:
+    talk = filled.ids()[0]
+    call = entry_of(filled("show", talk, "--json").data["entries"], "call.proposed")["call"]
+    words = ("--variant", "same", "--variant", f"other:result={call}=other.txt,prompt=terse.md")
+    table = filled("what-if", talk, "--at", "7", *words).out
+    rows = filled("what-if", talk, "--at", "7", *words, "--json").data["variants"]
+
+    assert table.splitlines()[0].split()[:3] == ["variant", "conversation", "outcome"]
+    assert [row["variant"] for row in rows] == ["same", "other"]
+    assert [row["outcome"] for row in rows] == ["completed", "completed"]
+    assert "99 words" in rows[1]["answer"]
+    assert "99 words" in rows[1]["parts"]["is"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["fork", "TALK", "--at", "999"], 1, "there is no entry 999"),
+        (["fork", "TALK", "--at", "4", "--replace-result", "call_x=other.txt"], 1, "is no call's id"),
+        (["fork", "TALK", "--prompt", "nowhere.md"], 3, "nowhere.md: No such file"),
+        (["fork", "TALK", "--agent", "nowhere.yaml"], 3, "nowhere.yaml"),
+        (["fork", "nobody"], 3, "no conversation 'nobody'"),
+        (["what-if", "TALK"], 2, "say what is varied"),
+        (["what-if", "TALK", "--variant", "a:modle=x"], 2, "Did you mean model"),
+        (["what-if", "TALK", "--variant", "a"], 2, "no turn is open"),
+        (["diff", "TALK", "nobody"], 3, "no conversation 'nobody'"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_way_out(filled: Cli, words: list[str], code: int, reason: str) -> None:
+    talk = filled.ids()[0]
+    result = filled(*[talk if word == "TALK" else word for word in words], code=code)
+
+    assert reason in result.err
