@@ -1,0 +1,104 @@
+"""import: takes what comes from elsewhere into the store. What a file is, its first bytes tell."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from cyclopts import Parameter
+
+from agentos.errors import AgentosError, ConfigurationError
+from agentos.history.sessions import Imported, import_session, read_session
+from agentos.interfaces.cli.errors import Exit, UsageError, code_of, sentence
+from agentos.interfaces.cli.invocation import Flag, Here, Invocation
+from agentos.interfaces.cli.output import counted, put, put_json, say, say_error
+from agentos.kernel.reading import reading
+
+BEGIN_BYTES = 512
+"""How much of a file is looked at to tell what it is."""
+
+
+async def import_(
+    *files: Path,
+    agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
+    json: Flag = False,
+    here: Here,
+) -> int:
+    """Take sessions of agents-exe into the store, each as a conversation that verify, show and query know as any other.
+
+    All of a file is taken, or nothing, and a file that is refused keeps no other back; the exit code is then that of the
+    first one refused. The same session is the same conversation, and is not taken twice. Nothing runs by it: it goes on
+    with 'agentos run ID -p ...' where there is an agent of its name.
+
+    Parameters
+    ----------
+    files
+        session files
+    agent
+        the slug of the agent whose conversation it becomes; by default a name made from the session, which no agent has
+    json
+        print one JSON object
+    """
+    if not files:
+        raise UsageError("name the files to import")
+    told: list[dict[str, Any]] = []
+    worst: int = Exit.OK
+    for file in files:
+        try:
+            told.append(await _import_one(file, agent, here, json=json))
+        except (AgentosError, OSError) as error:
+            worst = worst or code_of(error)
+            told.append({"file": str(file), "error": sentence(error)})
+            if not json:
+                say_error(_with_name(file, sentence(error)))
+    if json:
+        put_json({"files": told})
+    return worst
+
+
+async def _import_one(file: Path, agent: str | None, here: Invocation, *, json: bool) -> dict[str, Any]:
+    with file.open("rb") as opened:
+        begin = opened.read(BEGIN_BYTES)
+    for fits, take in KINDS:
+        if fits(begin):
+            return await take(file, agent, here, json=json)
+    raise ConfigurationError(f"{file}: neither a session of agents-exe nor anything else that can be imported")
+
+
+def _is_json(begin: bytes) -> bool:
+    """Also an empty file, and one of blanks: a session that was cut off is told as one."""
+    return begin.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"", b"{", b"[")
+
+
+async def _session(file: Path, agent: str | None, here: Invocation, *, json: bool) -> dict[str, Any]:
+    session = read_session(file)
+    async with reading(here.store_url()) as store:
+        writer = await store.store.open(uuid.uuid4().hex)
+        imported = await import_session(store.store, writer, session, agent)
+    if not json:
+        _put(file, imported)
+    return {"file": str(file), "kind": "session", "session": session.id, **msgspec.to_builtins(imported)}
+
+
+def _put(file: Path, imported: Imported) -> None:
+    into = f"{imported.conversation} of agent {imported.agent}"
+    if not imported.new:
+        put(f"{file}: is there already, as {into}; nothing was written")
+        return
+    counts = f"{counted(imported.turns, 'turn')}, {counted(imported.messages, 'message')}"
+    put(f"{file}: {into}: {counts}, {imported.entries} entries")
+    for note in imported.notes:
+        say(f"{file}: note: {note}")
+
+
+def _with_name(file: Path, text: str) -> str:
+    return text if text.startswith(str(file)) else f"{file}: {text}"
+
+
+Take = Callable[..., Awaitable[dict[str, Any]]]
+
+KINDS: tuple[tuple[Callable[[bytes], bool], Take], ...] = ((_is_json, _session),)
+"""What can be imported: whether a file begins like one, and how it is taken. The first that fits counts."""
