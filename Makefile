@@ -59,7 +59,7 @@ torture: .venv/.ready ## kill kernels on each store (KILLS=100), servers (SERVER
 postgres: .venv/.ready ## start a PostgreSQL server that ends with Ctrl-C, and print its URL
 	@$(BIN)/python -m agentos.testing.postgres
 
-show-tamper: .venv/.ready ## edit a copy of a store by hand, and let verify name what was edited
+show-tamper: .venv/.ready ## tamper with copies of a store in every way, and let verify name what was done
 	$(BIN)/python -m agentos.testing.tamper
 
 transcript: .venv/.ready ## write docs/chat-transcript.md: a chat in tmux, as it stands on the screen

@@ -2,13 +2,16 @@
 
     AgentosError
       ConfigurationError          a file, a name or an argument of the person in charge is wrong
-        UnknownAgent, UnknownToolbox, UnknownConversation, UnknownCall
+        UnknownAgent, UnknownToolbox, UnknownConversation, UnknownCall, SessionRefused
       StoreError                  the store cannot do what was asked
         StoreUnavailable, StoreBusy, StoreTooNew, StoreTooOld, StoreDamaged, QueryRefused, CopyRefused
+      AnchorError                 what a file of anchors cannot do
+        AnchorDamaged, AnchorRefused
       KernelClosed                the kernel is closed or closing
       ConversationBusy            a bound of a conversation's intake is reached
       ConversationClosed
       InputRefused                blank or oversized text
+      ForkRefused                 a conversation cannot be forked there, or not with that result
       NotInDoubt                  there is nothing to resolve about a call
         AlreadyResolved
       ResourceError
@@ -59,6 +62,38 @@ class UnknownCall(ConfigurationError):
         self.call = call
         why = why or "'agentos doubts' lists those in doubt"
         super().__init__(f"the store has no call {call!r}; {why}")
+
+
+class SessionRefused(ConfigurationError):
+    """A session of another system cannot be read, and nothing of it was used.
+
+    place is a file, or where else it came from; line and column count from 1, the column in characters; offset counts
+    bytes from 0. Each is None where it cannot be told.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        reason: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        self.place, self.reason = place, reason
+        self.line, self.column, self.offset = line, column, offset
+        where = "".join(f":{number}" for number in (line, column) if number is not None)
+        at = f" (byte {offset:,})" if offset is not None else ""
+        super().__init__(f"{place}{where}: {reason}{at}")
+
+
+class ForkRefused(AgentosError):
+    """A fork cannot begin there. at is a seq at which it could, 0 when there is none."""
+
+    def __init__(self, conversation: str, why: str, at: int = 0) -> None:
+        self.conversation, self.at = conversation, at
+        way = f"; fork at seq {at}" if at else ""
+        super().__init__(f"{conversation} cannot be forked so: {why}{way}")
 
 
 class NotInDoubt(AgentosError):
@@ -126,6 +161,22 @@ class QueryRefused(StoreError):
 
 class CopyRefused(StoreError):
     """A store cannot be copied to this place, or not now; what was copied before stays, and is gone on with."""
+
+
+class AnchorError(AgentosError):
+    """A file of anchors does not say what was asked of it."""
+
+
+class AnchorDamaged(AnchorError):
+    """A line of a file of anchors is not as it was written; line counts from 1."""
+
+    def __init__(self, path: str, line: int, reason: str) -> None:
+        self.path, self.line, self.reason = path, line, reason
+        super().__init__(f"{path} line {line}: {reason}; take another copy of the file")
+
+
+class AnchorRefused(AnchorError):
+    """No anchor can be written to this file, or not now; the file is as it was."""
 
 
 class KernelClosed(AgentosError):

@@ -1,40 +1,93 @@
 """What the log can tell: verify it, decide it again, show a request as it was, and the tree of calls."""
 
+from agentos.history.against import replay_against
+from agentos.history.anchor import Anchor, Anchors
+from agentos.history.anchor_file import read_anchors
+from agentos.history.anchoring import Anchored, anchor_store
+from agentos.history.asof import Past, past_of, query_as_of
 from agentos.history.copying import Copied, Progress, copy_store
+from agentos.history.departure import Change, Compared, Departed, Followed, Unchanged
+from agentos.history.family import family_of, replay_family
+from agentos.history.fsck import Checked, Finding, Left, check_store, repair_store
 from agentos.history.heads import digest_of_heads, heads_digest
+from agentos.history.keys import AnchorKey
 from agentos.history.lineage import frames_of, lineage_of
+from agentos.history.mending import Mended
+from agentos.history.parting import Act, Parting, Side, parting_of
+from agentos.history.points import Point, iso_time, parse_point
+from agentos.history.processes import Processes, processes_of
+from agentos.history.reach import Only
 from agentos.history.reading import pinned_by
 from agentos.history.replay import replay_all, replay_log
-from agentos.history.report import Difference, Report
+from agentos.history.report import Difference, Proof, Report
 from agentos.history.request import StepRequest, request_of
 from agentos.history.results import Divergence, Identical, Replayed, Skipped
+from agentos.history.standing import Standing, standing_at
 from agentos.history.tree import Node, Tokens, Tree, render_tree
+from agentos.history.variants import Variant
 from agentos.history.verify import verify_store
 from agentos.history.versions import Versions
 
 __all__ = [
+    "Act",
+    "Anchor",
+    "AnchorKey",
+    "Anchored",
+    "Anchors",
+    "Change",
+    "Checked",
+    "Compared",
     "Copied",
+    "Departed",
     "Difference",
     "Divergence",
+    "Finding",
+    "Followed",
     "Identical",
+    "Left",
+    "Mended",
     "Node",
+    "Only",
+    "Parting",
+    "Past",
+    "Point",
+    "Processes",
     "Progress",
+    "Proof",
     "Replayed",
     "Report",
+    "Side",
     "Skipped",
+    "Standing",
     "StepRequest",
     "Tokens",
     "Tree",
+    "Unchanged",
+    "Variant",
     "Versions",
+    "anchor_store",
+    "check_store",
     "copy_store",
     "digest_of_heads",
+    "family_of",
     "frames_of",
     "heads_digest",
+    "iso_time",
     "lineage_of",
+    "parse_point",
+    "parting_of",
+    "past_of",
     "pinned_by",
+    "processes_of",
+    "query_as_of",
+    "read_anchors",
     "render_tree",
+    "repair_store",
+    "replay_against",
     "replay_all",
+    "replay_family",
     "replay_log",
     "request_of",
+    "standing_at",
     "verify_store",
 ]

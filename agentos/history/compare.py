@@ -9,7 +9,7 @@ import msgspec
 
 from agentos.codec import encode_body, encode_json
 from agentos.errors import CodecError
-from agentos.events.entry import ERASED, Draft, decode_head, encode_head
+from agentos.events.entry import ERASED, Draft, Head, decode_head, encode_head
 from agentos.events.kinds import JSON_PAYLOADS
 from agentos.persistence.base import StoredEntry
 
@@ -40,15 +40,18 @@ def draft_leaves(draft: Draft) -> Leaves:
     return _leaves(head, [(name, _body(name, value)) for name, value in draft.private])
 
 
-def is_same(stored: StoredEntry, draft: Draft) -> bool:
-    """Byte by byte, and quick; False also for what is the same in another form, for which the leaves tell."""
-    head = decode_head(stored.head)
+def is_same(stored: StoredEntry, head: Head, draft: Draft) -> bool:
+    """Byte by byte, and quick; False also for what is the same in another form, for which the leaves tell. head is the
+    stored one, decoded."""
     if encode_head(draft, head.seq, head.unit, head.at, head.writer, head.commitments) != stored.head.encode():
         return False
-    if [name for name, _ in draft.private] != [name for name, _ in head.commitments]:
+    private = draft.private
+    if not private and not head.commitments:
+        return True
+    if [name for name, _ in private] != [name for name, _ in head.commitments]:
         return False
     bodies = {i: body for i, _, _, body in stored.payloads}
-    return all(bodies.get(i) in (None, _body(name, value)) for i, (name, value) in enumerate(draft.private))
+    return all(bodies.get(i) in (None, _body(name, value)) for i, (name, value) in enumerate(private))
 
 
 def differing(stored: Leaves, produced: Leaves, ignored: Sequence[str] = ()) -> tuple[Leaves, Leaves]:

@@ -21,8 +21,7 @@ from agentos.events.entry import Registry
 from agentos.history.copy_batches import Batches
 from agentos.history.copy_source import CopySource, Moment, parents_first
 from agentos.history.heads import digest_of_heads
-from agentos.history.reading import stored_units
-from agentos.history.rebuilding import NOBODY, Rebuilding, remember, wait_for
+from agentos.history.rebuilding import NOBODY, Rebuilding, catch_up, remember, wait_for
 from agentos.persistence.base import LogRow, Store, StoredEntry, Unit, WakeupRow, WriterRow
 from agentos.world import World
 
@@ -145,7 +144,7 @@ class _Copying:
         keys = await self._source.keys(row.id)
         rebuilding = Rebuilding(row, before.seq, before.digest, self._world, self._registry)
         try:
-            await self._catch_up(rebuilding, row, before.seq)
+            await catch_up(rebuilding, self._source.store, row.id, before.seq)
             async for stored in self._source.checked(row, before):
                 unit = self._rebuilt(rebuilding, row, stored, before.epoch, create=self._there.get(row.id) is None)
                 remember(unit, keys.pop(unit.seq, ()))
@@ -160,18 +159,6 @@ class _Copying:
                 raise self._source.damaged(
                     row.id, seq, "keys of the inbox are remembered for it, but no unit ends with it"
                 )
-
-    async def _catch_up(self, rebuilding: Rebuilding, row: LogRow, upto: int) -> None:
-        """Folds what is there already, or is shared, from its last snapshot on."""
-        if not upto:
-            return
-        after = await self._source.store.last_snapshot(row.id, upto)
-        if after:
-            snapshot = await self._source.entry(row.id, after)
-            assert snapshot is not None, "the source has named it"
-            rebuilding.begin_at(snapshot)
-        async for stored in stored_units(self._source.store, row.id, after, upto):
-            rebuilding.pass_over(stored)
 
     def _rebuilt(
         self, rebuilding: Rebuilding, row: LogRow, stored: Sequence[StoredEntry], epoch: int, *, create: bool

@@ -10,15 +10,19 @@ from agentos.ids import CONVERSATION, LogId
 from agentos.journal import Projection, Times, project, touched_by
 from agentos.journal.apply import forget
 from agentos.journal.projections import shown_state
-from agentos.world import World
+from agentos.world import APART, Rows, Slice, World
 
 
 class Folding:
-    """Folds the entries of one log. Bodies are not looked at. The log stays loaded in the World until it is unloaded."""
+    """Folds the entries of one log. Bodies are not looked at.
 
-    def __init__(self, log: LogId, world: World) -> None:
-        self._world, self._times = world, Times()
-        self._slice = world.load(log)
+    In a World, the log stays loaded until it is unloaded; without one it is folded apart, which is quicker.
+    """
+
+    def __init__(self, log: LogId, world: World | None = None) -> None:
+        self._world: Rows = world if world is not None else APART
+        self._times = Times()
+        self._slice = world.load(log) if world is not None else Slice(log)
 
     def begin_at(self, snapshot: Entry) -> None:
         """Takes a snapshot for all that came before it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentos.errors import ConfigurationError, UnknownConversation
 from agentos.history.chronicle import Call, Chronicle, Step, Turn, chronicle_of
+from agentos.history.sums import with_sums
 from agentos.history.tree import Node, Tokens, Tree
 from agentos.history.versions import Versions
 from agentos.ids import CallId, Kind, LogId, Micros, call_id, is_id, log_and_seq, turn_id
@@ -28,7 +29,7 @@ async def lineage_of(store: Store, id_: str, *, nodes_max: int = NODES_MAX) -> T
     if not seq:
         root = await builder.conversation(chronicle, None, 0)
         cause = chronicle.parent_call
-        return Tree(root=root, above=await frames_of(store, cause) if cause else (), cut=builder.cut)
+        return Tree(root=with_sums(root), above=await frames_of(store, cause) if cause else (), cut=builder.cut)
     above = await frames_of(store, id_)
     if seq in chronicle.calls:
         root = await builder.call(chronicle, chronicle.calls[seq], 0)
@@ -36,7 +37,7 @@ async def lineage_of(store: Store, id_: str, *, nodes_max: int = NODES_MAX) -> T
         root = await builder.turn(chronicle, chronicle.turns[seq], 0)
     else:
         raise ConfigurationError(f"{log} has no turn and no call at seq {seq}")
-    return Tree(root=root, above=above[:-1], cut=builder.cut)
+    return Tree(root=with_sums(root), above=above[:-1], cut=builder.cut)
 
 
 async def frames_of(store: Store, id_: str) -> tuple[LineageFrame, ...]:
@@ -108,6 +109,8 @@ class _Builder:
             id=chronicle.log,
             name=chronicle.agent,
             status=chronicle.state,
+            agent=chronicle.agent,
+            at=chronicle.started_at,
             ms=sum(ended) / 1000 if ended else None,
             tokens=sum((node.tokens for node in nodes), Tokens()),
             total=sum((node.total for node in nodes), Tokens()),
@@ -123,6 +126,8 @@ class _Builder:
             seq=turn.seq,
             status=turn.status,
             version=await self._versions.of(turn.context),
+            agent=chronicle.agent,
+            at=turn.started_at,
             ms=_ms(turn.started_at, turn.finished_at),
             tokens=sum((node.tokens for node in nodes), Tokens()),
             total=sum((node.total for node in nodes), Tokens()),
@@ -136,6 +141,8 @@ class _Builder:
             id=f"step {step.index}",
             seq=step.seq,
             status=step.status,
+            agent=chronicle.agent,
+            at=step.started_at,
             ms=_ms(step.started_at, step.finished_at),
             tokens=step.tokens,
             total=sum((node.total for node in nodes), step.tokens),
@@ -155,6 +162,8 @@ class _Builder:
             seq=call.seq,
             name=call.tool,
             status=call.status,
+            agent=chronicle.agent,
+            at=call.started_at,
             ms=_ms(call.started_at, call.finished_at),
             total=sum((node.total for node in children), Tokens()),
             children=children,

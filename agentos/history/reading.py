@@ -28,20 +28,31 @@ async def stored_units(
     store: Store, log: str, after: int = 0, upto: int | None = None
 ) -> AsyncIterator[list[StoredEntry]]:
     """The stored entries of a log unit by unit, and others run in between. In a fork they begin with its parent's."""
+    async for units in stored_pages(store, log, after, upto):
+        for unit in units:
+            yield unit
+
+
+async def stored_pages(
+    store: Store, log: str, after: int = 0, upto: int | None = None
+) -> AsyncIterator[list[list[StoredEntry]]]:
+    """The same, many whole units at once."""
     held: list[StoredEntry] = []
     while True:
         page = await store.entries(log, after, upto, PAGE_ENTRIES)
+        units: list[list[StoredEntry]] = []
         for stored in page:
             if held and stored.unit != held[0].unit:
-                yield held
+                units.append(held)
                 held = []
             held.append(stored)
         if len(page) < PAGE_ENTRIES:
             break
+        yield units
         after = page[-1].seq
         await asyncio.sleep(0)
     if held:
-        yield held
+        yield [*units, held]
 
 
 def decoded(log: LogId, stored: Sequence[StoredEntry], registry: Registry) -> list[Entry]:
@@ -58,6 +69,11 @@ def pinned_by(entries: Sequence[Entry]) -> list[Digest]:
         for _, component in entry.changes
         if isinstance(component, TurnConfig)
     ]
+
+
+def named_by(entries: Sequence[Entry]) -> list[Digest]:
+    """The digests of all contexts that these entries name: of turns that begin, and of open ones in a fork."""
+    return [value.context for entry in entries for _, value in entry.changes if isinstance(value, TurnConfig)]
 
 
 class Contexts:

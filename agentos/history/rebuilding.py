@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from agentos.events.entry import Registry, decode_entry, decode_head
 from agentos.events.kinds import role_of
 from agentos.history.folding import Folding
+from agentos.history.reading import stored_units
+from agentos.ids import LogId
 from agentos.journal import resolutions_of
 from agentos.persistence.base import (
     EntryRow,
@@ -18,6 +20,7 @@ from agentos.persistence.base import (
     LogRow,
     MessageRow,
     PayloadRow,
+    Store,
     StoredEntry,
     TakenKey,
     Unit,
@@ -71,6 +74,18 @@ class Rebuilding:
             _put_entry(unit, entry)
         self._seq, self._digest = unit.seq, unit.digest
         return unit
+
+
+async def catch_up(rebuilding: Rebuilding, store: Store, log: LogId, upto: int) -> None:
+    """Has it pass over all up to there, from the last snapshot on. Raises StoreError, CodecError."""
+    if not upto:
+        return
+    after = await store.last_snapshot(log, upto)
+    if after:
+        (snapshot,) = await store.entries(log, after - 1, after)
+        rebuilding.begin_at(snapshot)
+    async for stored in stored_units(store, log, after, upto):
+        rebuilding.pass_over(stored)
 
 
 def new_row(row: LogRow, seq: int, digest: bytes) -> LogRow:

@@ -31,10 +31,46 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{place}: {self.table}.{self.field} is {_say(self.stored)}, should be {_say(self.expected)}"
 
 
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file of anchors proves: the last anchor, with its digest, and up to which one a given key has proven it.
+
+    named is the anchor for people; logs and entries are those of the store then. key_ids are the keys of all anchors, in
+    the order in which they came. proven is 0 when no key was given, or none of these wrote an anchor.
+    """
+
+    anchor: int
+    at: int
+    named: str
+    digest: str
+    logs: int
+    entries: int
+    proven: int
+    key_given: bool
+    key_ids: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def keyed(self) -> bool:
+        """Whether the last anchor, and so every one, was proven."""
+        return self.proven == self.anchor and not self.differences
+
+    def __str__(self) -> str:
+        upto = f"anchored up to {self.named}: {self.entries} entries in {self.logs} logs, digest {self.digest[:16]}"
+        if self.keyed:
+            return f"{upto}; proven by key {self.key_ids[-1]}"
+        if self.proven:
+            return f"{upto}; proven up to anchor {self.proven} and no further"
+        if self.key_given:
+            return f"{upto}; not proven by any key that was given"
+        if self.key_ids:
+            return f"{upto}; unkeyed check only: give the key {self.key_ids[-1]} with --key"
+        return f"{upto}; unkeyed check only: no anchor has a proof by a key"
+
+
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a verification: how much was read, and what differs.
 
-    differences are the first ones by log; more counts those beyond the limit.
+    differences are the first ones by log; more counts those beyond the limit. proof is what anchors prove, None without any.
     """
 
     logs: int
@@ -42,6 +78,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     payloads: int
     differences: tuple[Difference, ...] = ()
     more: int = 0
+    proof: Proof | None = None
 
     @property
     def ok(self) -> bool:

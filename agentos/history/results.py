@@ -10,7 +10,7 @@ import msgspec
 from agentos.ids import Digest, LogId
 
 
-class Identical(msgspec.Struct, frozen=True, kw_only=True):
+class Identical(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """All that was decided would be decided again.
 
     other_rules: digests of the rules, other than the running ones, that turns pinned; what was decided under others
@@ -28,7 +28,7 @@ class Identical(msgspec.Struct, frozen=True, kw_only=True):
         return f"identical ({self.entries} entries in {self.units} units{erased}){_under(self.other_rules)}"
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The first entry that would not be decided again as it is stored.
 
     field is the first path that differs; stored and produced have every differing path with its value, and private
@@ -47,7 +47,7 @@ class Divergence(msgspec.Struct, frozen=True, kw_only=True):
         return f"diverged at seq {self.seq}, {self.kind}: {self.field}{_under(self.other_rules)}"
 
 
-class Skipped(msgspec.Struct, frozen=True, kw_only=True):
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A log of administration: nothing in it was decided by a pass."""
 
     log: LogId

@@ -12,7 +12,6 @@ from agentos.history.tables import COLUMNS, Row
 from agentos.ids import LogId
 from agentos.journal import resolutions_of
 from agentos.persistence.rows import SET_ONCE
-from agentos.world import World
 
 Key = int | str | tuple[str, str]
 
@@ -22,8 +21,8 @@ _KEPT = {table: [COLUMNS[table].index(name) for name in names] for table, names 
 class FoldedRows:
     """Folds the entries of one log into rows, unit by unit. Bodies are not looked at."""
 
-    def __init__(self, log: LogId, world: World) -> None:
-        self.log, self.folding = log, Folding(log, world)
+    def __init__(self, log: LogId) -> None:
+        self.log, self.folding = log, Folding(log)
         self.tables: dict[str, dict[Key, Row]] = {table: {} for table in COLUMNS}
         self._resolutions: dict[int, str] = {}
 

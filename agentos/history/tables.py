@@ -13,6 +13,7 @@ PAGE_COMPONENTS = 500
 
 Row = tuple[Any, ...]
 
+LOG_NUMBER = "select n from logs where id = ?"
 LOGS = "select n, id from logs where n > ? order by n limit ?"
 _ENTRIES = "select n, seq, turn, call, at from entries where (n, seq) > (?, ?) order by n, seq limit ?"
 _MESSAGES = "select n, seq, role, turn, call from messages where (n, seq) > (?, ?) order by n, seq limit ?"
@@ -68,6 +69,10 @@ class Cursor:
         """The rows of one log, without n. Rows of logs before it that nobody asked for are passed over."""
         found: list[Row] = []
         while await self._fill():
+            if self._rows[0][0] == self._rows[-1][0] == n:
+                found += [row[1:] for row in self._rows]  # a page of a long log
+                self._rows.clear()
+                continue
             row = self._rows[0]
             if row[0] > n:
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,6 +17,7 @@ from agentos.ids import Digest
 from agentos.persistence.base import Store
 
 _INBOX = "select n, log, key, kind, salt, body, seq from inbox where n > ? order by n limit ?"
+_INBOX_OF = "select n, log, key, kind, salt, body, seq from inbox where n > ? and log = ? order by n limit ?"
 _DEFINITIONS = "select digest, kind, body from definitions where digest > ? order by digest limit ?"
 FinderOf = Callable[[str], Finder]
 """Where the differences of a log go."""
@@ -46,28 +47,42 @@ def times_waited_for(phase: Phase, retry_at: int | None, deadline_at: int | None
     return due
 
 
-async def check_inbox(store: Store, facts: Mapping[str, LogFacts], finder_of: FinderOf) -> None:
-    """A taken item has left only its key and the seq of an entry; a waiting one can be read."""
-    async for _, log, key, kind, salt, body, seq in _pages(store, _INBOX, 0):
-        finder = finder_of(log)
-        if seq is None:
-            if salt is None or body is None:
-                finder.differ(0, "inbox", "body", f"nothing under {key}", "an item that waits")
-            elif not _can_be_read(kind, body):
-                finder.differ(0, "inbox", "body", f"unreadable under {key}", f"an item of kind {kind}")
-            continue
-        known = facts.get(log)
-        head = known.seq if known is not None else 0
-        if not 0 < seq <= head:
-            finder.differ(seq, "inbox", "seq", seq, f"at most {head}, the head")
-        if salt is not None or body is not None:
-            finder.differ(seq, "inbox", "body", f"kept under {key}", None)
+async def check_inbox(
+    store: Store, facts: Mapping[str, LogFacts], finder_of: FinderOf, logs: Sequence[str] | None = None
+) -> None:
+    """A taken item has left only its key and the seq of an entry; a waiting one can be read. Of these logs, or of all."""
+    for log in logs if logs is not None else ():
+        async for row in _pages(store, _INBOX_OF, 0, log):
+            _check_item(row, facts, finder_of)
+    if logs is None:
+        async for row in _pages(store, _INBOX, 0):
+            _check_item(row, facts, finder_of)
 
 
-async def check_wakeups(store: Store, facts: Mapping[str, LogFacts], finder_of: FinderOf) -> None:
-    """Each is for an open turn, and each open turn has those that it waits for."""
+def _check_item(row: tuple[Any, ...], facts: Mapping[str, LogFacts], finder_of: FinderOf) -> None:
+    _, log, key, kind, salt, body, seq = row
+    finder = finder_of(log)
+    if seq is None:
+        if salt is None or body is None:
+            finder.differ(0, "inbox", "body", f"nothing under {key}", "an item that waits")
+        elif not _can_be_read(kind, body):
+            finder.differ(0, "inbox", "body", f"unreadable under {key}", f"an item of kind {kind}")
+        return
+    known = facts.get(log)
+    head = known.seq if known is not None else 0
+    if not 0 < seq <= head:
+        finder.differ(seq, "inbox", "seq", seq, f"at most {head}, the head")
+    if salt is not None or body is not None:
+        finder.differ(seq, "inbox", "body", f"kept under {key}", None)
+
+
+async def check_wakeups(
+    store: Store, facts: Mapping[str, LogFacts], finder_of: FinderOf, logs: Sequence[str] | None = None
+) -> None:
+    """Each is for an open turn, and each open turn has those that it waits for. Of these logs, or of all."""
     found: set[tuple[str, str]] = set()
-    for row in await store.wakeups():
+    rows = await store.wakeups() if logs is None else [row for log in logs for row in await store.wakeups(log)]
+    for row in rows:
         finder = finder_of(row.log)
         known = facts.get(row.log, LogFacts(seq=0))
         if known.open_turn is None:
@@ -85,10 +100,13 @@ async def check_wakeups(store: Store, facts: Mapping[str, LogFacts], finder_of: 
                 finder_of(log).differ(known.open_turn or 0, "wakeups", "row", None, f"{reason} at {due_at}")
 
 
-async def check_definitions(store: Store, pinned: Mapping[Digest, tuple[str, int]], finder_of: FinderOf) -> None:
-    """Each body has the digest that it stands under, and what turns and agents name is there."""
+async def check_definitions(
+    store: Store, pinned: Mapping[Digest, tuple[str, int]], finder_of: FinderOf, *, whole: bool = True
+) -> None:
+    """Each body has the digest that it stands under, and what turns and agents name is there. whole: not only what they
+    name is looked at."""
     missing = dict(pinned)
-    async for digest, _, body in _pages(store, _DEFINITIONS, ""):
+    async for digest, body in _definitions(store, None if whole else list(pinned)):
         found = digest_of_body(body)
         if found != digest:
             finder_of("definitions").differ(0, "definitions", "body", f"of digest {found}", f"of digest {digest}")
@@ -97,10 +115,21 @@ async def check_definitions(store: Store, pinned: Mapping[Digest, tuple[str, int
         finder_of(log).differ(seq, "definitions", "row", None, f"the definition {digest}")
 
 
-async def _pages(store: Store, sql: str, after: int | str) -> AsyncIterator[tuple[Any, ...]]:
+async def _definitions(store: Store, digests: Sequence[Digest] | None) -> AsyncIterator[tuple[Digest, str]]:
+    """Digest and body of these, as far as they are there, or of all."""
+    for name in digests if digests is not None else ():
+        known = await store.definition(name)
+        if known is not None:
+            yield name, known[1]
+    if digests is None:
+        async for digest, _, body in _pages(store, _DEFINITIONS, ""):
+            yield Digest(digest), body
+
+
+async def _pages(store: Store, sql: str, after: int | str, *more: str) -> AsyncIterator[tuple[Any, ...]]:
     """Rows behind a key, which is their first column."""
     while True:
-        page = (await store.query(sql, (after, PAGE_BODIES))).rows
+        page = (await store.query(sql, (after, *more, PAGE_BODIES))).rows
         for row in page:
             yield row
         if len(page) < PAGE_BODIES:

@@ -79,7 +79,7 @@ def test_after_kill_9_a_call_that_may_do_harm_is_not_run_again(holding: Cli) -> 
     assert (holding.folder / "effects").read_text() == "started\n"
     assert "unknown" in resumed.out
     assert holding.rows("select status, attempt from calls") == [("unknown", 1)]
-    assert holding("replay").out.startswith("identical: 1 conversations")
+    assert holding("replay").out.startswith("identical: 1 conversation")
 
 
 def test_after_kill_9_a_pure_call_is_run_again(project: Cli) -> None:

@@ -95,7 +95,7 @@ async def test_a_fork_at_any_point_of_a_doubt_is_decided_again_and_has_a_doubt_o
     clock = ManualClock()
     found, id_ = await killed(store, desk, clock, "wait text=b\nnote text=c")
     desk.gate.set()
-    async with office(found, desk, clerk=WAITS, clock=clock.after_a_crash()) as kernel:
+    async with office(found, desk, clerk=WAITS, clock=(later := clock.after_a_crash())) as kernel:
         await parked(kernel, id_)
         waiting = ends_of_units(await found.entries(id_))[-1]
         (doubt,) = await kernel.doubts()
@@ -108,6 +108,8 @@ async def test_a_fork_at_any_point_of_a_doubt_is_decided_again_and_has_a_doubt_o
         assert forked is not None
         (own,) = await kernel.doubts(forked)
         await kernel.resolve(own.call, Resolution.FAILED)
+        await kernel.ticker.wait_quiet()
+        later.advance(0)  # the fork was not run, and is held until a clock has rung
         await until(lambda: kernel.state_of(forked) == "idle")
         after = await replay_log(found, forked)
         rows = await kernel.query(

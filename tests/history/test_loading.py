@@ -105,7 +105,7 @@ async def test_of_forks_and_forks_of_forks_whose_snapshot_is_their_parents(store
     assert len(grandchildren) > 5
 
 
-async def _forked_at_the_end(kernel: Kernel, parent: str) -> str | None:
+async def _forked_at_the_end(kernel: Kernel, parent: str) -> LogId | None:
     row = await kernel.store.log(parent)
     assert row is not None
     return await fork(kernel, parent, row.seq)

@@ -16,6 +16,7 @@ AMBIGUOUS_MAX = 8
 
 _NEAR = "select id from conversations order by n desc limit 20000"
 _WHOLE = "select conversations.id from logs join conversations on conversations.n = logs.n where logs.id = ?"
+_LOG = "select id from logs where id = ?"
 _PARTS = (
     "select id from conversations where id like ? escape '!' or id like ? escape '!' or id like ? escape '!'"
     " order by n limit 9"
@@ -51,6 +52,13 @@ async def find_conversation(reading: Reading, text: str) -> LogId:
         shown = ", ".join(found[:AMBIGUOUS_MAX]) + (", ..." if len(found) > AMBIGUOUS_MAX else "")
         raise UsageError(f"{word!r} is a part of {len(found)} ids or more: {shown}")
     raise await _unknown(reading, word)
+
+
+async def find_log(reading: Reading, text: str) -> LogId:
+    """Any log by its whole id, of an agent or a toolbox too; else as `find_conversation`."""
+    for (id_,) in (await reading.query(_LOG, (text.strip(),))).rows:
+        return LogId(id_)
+    return (await find_place(reading, text)).conversation
 
 
 async def find_place(reading: Reading, text: str) -> Place:

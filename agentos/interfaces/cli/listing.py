@@ -56,22 +56,25 @@ COMMANDS = (
     Listed(
         "ps",
         "ps:ps",
-        "List conversations as processes.",
+        "List conversations as processes, now or then.",
         (
             "agentos ps",
             "agentos ps --state running",
             "agentos ps --agent lead --roots --limit 20",
             "agentos ps --after 7hk587xc --json",
+            "agentos ps --as-of '10m ago'",
         ),
     ),
     Listed(
         "query",
         "query:query",
-        "Ask the store in SQL.",
+        "Ask the store in SQL, as it is or as it was.",
         (
             "agentos query 'select role, text from messages'",
             "agentos query 'select tool, status, count(*) n from tool_calls group by 1, 2' --json",
             "agentos query - < report.sql",
+            "agentos query 'select agent, state from conversations' --as-of '10m ago' --agent lead",
+            "agentos query 'select role, text from messages' --as-of 40 --log 7hk587xc",
         ),
     ),
     Listed(
@@ -83,11 +86,25 @@ COMMANDS = (
     Listed(
         "show",
         "show:show",
-        "Print a conversation entry by entry, or a model request.",
-        ("agentos show 7hk587xc", "agentos show 7hk587xc 12", "agentos show 7hk587xc --request"),
+        "Print a conversation as it is or was, or a model request.",
+        (
+            "agentos show 7hk587xc",
+            "agentos show 7hk587xc 12",
+            "agentos show 7hk587xc --at 12",
+            "agentos show 7hk587xc --request",
+        ),
     ),
     Listed(
-        "lineage", "lineage:lineage", "Print the tree of calls through all subagents.", ("agentos lineage 7hk587xc",)
+        "lineage",
+        "lineage:lineage",
+        "Print the tree of calls through all subagents.",
+        (
+            "agentos lineage 7hk587xc",
+            "agentos lineage 7hk587xc --status failed --agent helper",
+            "agentos lineage 7hk587xc --slow 1000 --sums",
+            "agentos lineage 7hk587xc --follow",
+            "agentos lineage --path call_4d6ypceksc4mmwkk788ra01ymp_6",
+        ),
     ),
     Listed(
         "watch",
@@ -126,15 +143,63 @@ COMMANDS = (
     ),
     Listed(
         "replay",
-        "check:replay",
+        "replay:replay",
         "Decide all again from what was recorded; nothing is called.",
-        ("agentos replay", "agentos replay 7hk587xc"),
+        (
+            "agentos replay",
+            "agentos replay --all --jobs 4",
+            "agentos replay 7hk587xc --children",
+            "agentos replay 7hk587xc --against agents/helper.yaml",
+            "agentos replay 7hk587xc --against prompt.txt --json",
+        ),
     ),
     Listed(
         "verify",
-        "check:verify",
+        "verify:verify",
         "Recompute digests, commitments and tables from the log.",
-        ("agentos verify", "agentos verify --json"),
+        (
+            "agentos verify",
+            "agentos verify 7hk587xc",
+            "agentos verify --anchor /mnt/audit/anchors.jsonl --key env:ANCHOR_KEY",
+        ),
+    ),
+    Listed(
+        "anchor",
+        "anchor:anchor",
+        "Write where every log ends to a file kept apart.",
+        ("agentos anchor /mnt/audit/anchors.jsonl", "agentos anchor /mnt/audit/anchors.jsonl --key env:ANCHOR_KEY"),
+    ),
+    Listed(
+        "fork",
+        "fork:fork",
+        "Begin a conversation with what another one had come to.",
+        (
+            "agentos fork 7hk587xc --at 12",
+            "agentos fork 7hk587xc --at 12 --model openai:gpt-4.1-mini --run",
+            "agentos fork 7hk587xc --replace-result call_01kb7hk587xc_9=other.txt --run",
+        ),
+    ),
+    Listed(
+        "diff",
+        "diff:diff",
+        "Show two conversations side by side, from where they part.",
+        ("agentos diff 7hk587xc 3fr2m8qa", "agentos diff 7hk587xc 3fr2m8qa --json"),
+    ),
+    Listed(
+        "what-if",
+        "fork:what_if",
+        "Fork a conversation in several ways, run them, and compare.",
+        (
+            "agentos what-if 7hk587xc --at 3 --variant same --variant terse:prompt=terse.md",
+            "agentos what-if 7hk587xc --at 3 --variant small:model=openai:gpt-4.1-mini,prompt=terse.md --json",
+            "agentos what-if 7hk587xc --variant helper:agent=helper -p 'and what do you say?'",
+        ),
+    ),
+    Listed(
+        "fsck",
+        "fsck:fsck",
+        "Check that all of the store is whole, and mend its tables.",
+        ("agentos fsck", "agentos fsck --repair", "agentos fsck --json"),
     ),
     Listed(
         "copy",
@@ -144,6 +209,12 @@ COMMANDS = (
             "agentos copy sqlite:///.agentos/agentos.db file:backup",
             "agentos copy file:backup 'postgresql://ann@db.example/agents?schema=agentos' --verify",
         ),
+    ),
+    Listed(
+        "import",
+        "import_:import_",
+        "Take sessions of agents-exe into the store.",
+        ("agentos import conv.0a648c17.json", "agentos import sessions/*.json --agent reviewer --json"),
     ),
     Listed("upgrade", "upgrade:upgrade", "Bring an older store up to date.", ("agentos upgrade",)),
     Listed(
@@ -222,6 +293,39 @@ NEW_COMMANDS = (
     ),
 )
 
+SESSION_COMMANDS = (
+    Listed(
+        "print",
+        "session.print_:print_session",
+        "Print a session or a conversation as Markdown.",
+        (
+            "agentos session print conv.0a648c17.json",
+            "agentos session print 7hk587xc --show-tool-call-results elided --n-turns 6",
+        ),
+    ),
+    Listed(
+        "list-calls",
+        "session.list_calls:list_calls",
+        "List the calls of a session or a conversation.",
+        ("agentos session list-calls conv.0a648c17.json", "agentos session list-calls 7hk587xc --format brief"),
+    ),
+    Listed(
+        "replay-call",
+        "session.replay_call:replay_call",
+        "Run a recorded call again, with the tool as it is now.",
+        (
+            "agentos session replay-call -s conv.0a648c17.json -i 3 --validate-only",
+            "agentos session replay-call -s 7hk587xc -i 0 -t ./tools/find_text --raw",
+        ),
+    ),
+    Listed(
+        "edit",
+        "session.edit:edit",
+        "Take, drop and censor turns of a session file.",
+        ("agentos session edit --drop --count 2 --censor-thinking < conv.0a648c17.json",),
+    ),
+)
+
 
 class Group(NamedTuple):
     """Commands that stand behind one word."""
@@ -234,6 +338,7 @@ class Group(NamedTuple):
 GROUPS = (
     Group("tool", "Look at tools, check them, and call one.", TOOL_COMMANDS),
     Group("new", "Write a new agent or tool.", NEW_COMMANDS),
+    Group("session", "Print, list, replay and edit sessions.", SESSION_COMMANDS),
     Group("scenario", "Run scenarios: agents, faults and what must hold, in a file.", SCENARIO_COMMANDS),
 )
 

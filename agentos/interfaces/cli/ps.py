@@ -20,7 +20,7 @@ from agentos.kernel.listing import (
     Sort,
     list_conversations,
 )
-from agentos.kernel.reading import reading
+from agentos.kernel.reading import Reading, reading
 
 State = Literal["idle", "running", "parked", "paused", "closed"]
 
@@ -36,6 +36,7 @@ async def ps(
     sort: Sort = "updated",
     limit: Annotated[int, Parameter(name=["--limit", "-n"], validator=Number(gte=1))] = PAGE_CONVERSATIONS,
     after: str | None = None,
+    as_of: str | None = None,
     whole: Flag = False,
     json: Flag = False,
     here: Here,
@@ -60,39 +61,69 @@ async def ps(
         how many at most; how many more there are is said on stderr
     after
         go on behind this conversation: the last one of the page before
+    as_of
+        as they were at a time: 2026-11-30T10:00:00Z, or '10m ago'; how exact it is, is said on stderr
     whole
         whole ids in place of their last letters
     json
         print one JSON object; more counts those behind the page
     """
+    at = _time(as_of)
     async with reading(here.store_url()) as store:
-        page = await list_conversations(
-            store.store,
-            Listing(
-                state=state,
-                agent=agent,
-                parent=await find_conversation(store, parent) if parent is not None else None,
-                roots=roots,
-                sort=sort,
-                limit=limit,
-                after=await find_conversation(store, after) if after is not None else None,
-            ),
+        listing = Listing(
+            state=state,
+            agent=agent,
+            parent=await find_conversation(store, parent) if parent is not None else None,
+            roots=roots,
+            sort=sort,
+            limit=limit,
+            after=await find_conversation(store, after) if after is not None else None,
         )
+        page = await (list_conversations(store.store, listing) if at is None else _page_of_past(store, at, listing))
     if json:
-        put_json({"conversations": [as_object(row) for row in page.conversations], "more": page.more})
+        past = {} if at is None else {"as_of_us": at}
+        put_json({**past, "conversations": [as_object(row, at) for row in page.conversations], "more": page.more})
         return
-    put_table(COLUMNS, [as_row(row, whole=whole) for row in page.conversations])
+    put_table(COLUMNS, [as_row(row, at, whole=whole) for row in page.conversations])
     _say_rest(page)
 
 
-def as_row(row: ListedConversation, *, whole: bool = False) -> list[Any]:
-    """As COLUMNS has it."""
+def _time(as_of: str | None) -> int | None:
+    """A time in microseconds, UTC; None is now, for which nothing of history is imported."""
+    if as_of is None:
+        return None
+    from agentos.interfaces.cli.past import time_of
+
+    return time_of(as_of)
+
+
+async def _page_of_past(store: Reading, at: int, listing: Listing) -> Page:
+    from agentos.history import processes_of
+    from agentos.interfaces.cli.past import say_processes
+
+    async with processes_of(store.store, at) as past:
+        say_processes(past)
+        return await list_conversations(past, listing)
+
+
+def as_row(row: ListedConversation, at_us: int | None = None, *, whole: bool = False) -> list[Any]:
+    """As COLUMNS has it; the age is that of then."""
     ids = (row.id, row.parent) if whole else (short(row.id), short(row.parent))
     tokens = row.input_tokens + row.output_tokens
-    return [ids[0], row.agent, row.state, row.depth, ids[1], row.turns, row.calls, tokens, age_of(row.started_at)]
+    return [
+        ids[0],
+        row.agent,
+        row.state,
+        row.depth,
+        ids[1],
+        row.turns,
+        row.calls,
+        tokens,
+        age_of(row.started_at, at_us),
+    ]
 
 
-def as_object(row: ListedConversation) -> dict[str, Any]:
+def as_object(row: ListedConversation, at_us: int | None = None) -> dict[str, Any]:
     return {
         "id": row.id,
         "agent": row.agent,
@@ -104,17 +135,22 @@ def as_object(row: ListedConversation) -> dict[str, Any]:
         "tokens": row.input_tokens + row.output_tokens,
         "started_at_us": row.started_at,
         "updated_at_us": row.updated_at,
-        "age_s": round(max(0.0, time.time() - row.started_at / 1e6), 3),
+        "age_s": round(_age_s(row.started_at, at_us), 3),
     }
 
 
-def age_of(started_at_us: int) -> str:
-    """Since when, in its two largest units."""
-    seconds = max(0, round(time.time() - started_at_us / 1e6))
+def age_of(started_at_us: int, at_us: int | None = None) -> str:
+    """Since when, until now or then, in its two largest units."""
+    seconds = round(_age_s(started_at_us, at_us))
     for size, unit, smaller, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
         if seconds >= size:
             return f"{seconds // size}{unit}{seconds % size // smaller:02}{small}"
     return f"{seconds}s"
+
+
+def _age_s(started_at_us: int, at_us: int | None) -> float:
+    now_s = time.time() if at_us is None else at_us / 1e6
+    return max(0.0, now_s - started_at_us / 1e6)
 
 
 def _say_rest(page: Page) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.definitions import load_project
-from agentos.errors import UnknownConversation
+from agentos.errors import UnknownAgent, UnknownConversation
 from agentos.ids import LogId
 from agentos.interfaces.cli.errors import Exit, code_of_outcome
 from agentos.interfaces.cli.finding import find_conversation
@@ -63,7 +63,7 @@ async def run(
     text = await prompt_text(options, here, work.project)
     async with opened(work, slug) as kernel:
         talk = await (kernel.start(slug) if conversation is None else _known(kernel, conversation))
-        return await _driven(kernel, {talk: talk.ask(text)}, wait=wait, json=json)
+        return await driven(kernel, {talk: talk.ask(text)}, wait=wait, json=json)
 
 
 async def _resume(work: Workplace, conversation: str | None, *, wait: bool, json: bool) -> int:
@@ -76,10 +76,10 @@ async def _resume(work: Workplace, conversation: str | None, *, wait: bool, json
             say("no open turn was left behind")
             return Exit.OK
         say(f"taking up {counted(len(talks), 'open turn')}")
-        return await _driven(kernel, {talk: _end(kernel, talk) for talk in talks}, wait=wait, json=json)
+        return await driven(kernel, {talk: end_of_turn(kernel, talk) for talk in talks}, wait=wait, json=json)
 
 
-async def _driven(
+async def driven(
     kernel: Kernel, turns: Mapping[Conversation, Coroutine[Any, Any, RunOutcome | None]], *, wait: bool, json: bool
 ) -> int:
     """To the ends of the turns, with a live line and Ctrl-C; shows what became of them, and gives the exit code."""
@@ -91,7 +91,7 @@ async def _driven(
     return _code(waited, interrupts)
 
 
-async def _end(kernel: Kernel, talk: Conversation) -> RunOutcome | None:
+async def end_of_turn(kernel: Kernel, talk: Conversation) -> RunOutcome | None:
     """The outcome of the open turn, or of the last one when it has ended meanwhile."""
     return await kernel.outcome(talk.id) or await Reading(kernel.store).last_outcome(talk.id)
 
@@ -108,6 +108,8 @@ async def _agent_of(work: Workplace, text: str) -> str:
     async with reading(work.url) as store:
         sql = "select agent from conversations where id = ?"
         ((slug,),) = (await store.query(sql, (await _found(store, text),))).rows
+    if slug not in work.agents:  # before anything is said to a conversation that nobody can answer
+        raise UnknownAgent(str(slug), list(work.agents))
     return str(slug)
 
 

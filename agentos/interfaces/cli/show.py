@@ -7,14 +7,16 @@ from typing import Annotated
 
 import msgspec
 from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from agentos.events.entry import Entry
-from agentos.history import StepRequest, Versions, pinned_by, request_of
+from agentos.history import StepRequest, Versions, pinned_by, request_of, standing_at
 from agentos.interfaces.cli.entries import as_lines, as_object, body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import Place, find_place
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json, say
+from agentos.interfaces.cli.standing import block, message_lines, put_standing
 from agentos.kernel.reading import reading
 
 
@@ -23,6 +25,7 @@ async def show(
     seq: Annotated[int | None, Parameter(name="SEQ")] = None,
     /,
     *,
+    at: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     request: Flag = False,
     json: Flag = False,
     here: Here,
@@ -32,19 +35,29 @@ async def show(
     With --request: the model request of the step at this seq, else of the last one, rebuilt from the log and checked
     against the digest that was recorded when the model was asked. Exit code 1 when they differ.
 
+    With --at: the whole conversation as it stood after that entry: its state, the open turn, calls, inputs that waited, and
+    the messages of the window that the model would have seen.
+
     Parameters
     ----------
     id_
         a conversation by its id or a part of it, or the id of a turn or call
     seq
         one entry
+    at
+        the conversation as it was after the entry of this seq, in place of entries
     request
         the model request in place of the entries
     json
         print one JSON object
     """
+    if at is not None and (request or seq is not None):
+        raise UsageError("--at shows the conversation after an entry; leave out SEQ and --request")
     async with reading(here.store_url()) as store:
         place, versions = await find_place(store, id_), Versions(store.store)
+        if at is not None:
+            put_standing(await standing_at(store.store, place.conversation, at), json=json)
+            return Exit.OK
         if request:
             return _show_request(await request_of(store.store, place.conversation, seq), json=json)
         entries = _chosen(await store.entries(place.conversation), place, seq)
@@ -90,18 +103,8 @@ def _request_lines(step: StepRequest) -> Iterator[str]:
     yield f"{step.turn} seq {step.seq}: {step.agent}, step {step.step}, attempt {step.attempt}"
     yield f"model: {body_text(step.model)}"
     for part in step.prompt:
-        yield from _block("prompt", part)
+        yield from block("prompt", part)
     for tool in step.tools:
-        yield from _block(f"tool {tool['name']}", f"{tool['description']}\n{body_text(tool['schema'])}")
-    for message in step.messages:
-        name = f" {message['name']}" if message.get("name") else ""
-        yield from _block(f"{message['role']}{name}", message.get("text", ""))
-        for call in message.get("calls", ()):
-            yield f"    calls {call['name']} {body_text(call.get('arguments', {}))}"
+        yield from block(f"tool {tool['name']}", f"{tool['description']}\n{body_text(tool['schema'])}")
+    yield from message_lines(step.messages)
     yield f"digest: {step.digest} ({'as recorded' if step.matches else 'NOT as recorded'})"
-
-
-def _block(name: str, text: str) -> Iterator[str]:
-    yield f"{name}:"
-    for line in text.splitlines():
-        yield f"    {line}"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +17,10 @@ from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.invocation import Flag
 from agentos.interfaces.cli.output import is_terminal, put_answer, put_json, say, say_error
 from agentos.interfaces.cli.portal import PORTAL_VARIABLE, ask_portal
+
+if TYPE_CHECKING:  # a script in the portal is to be quick
+    from agentos.components import ToolSpec
+    from agentos.kernel.workbench import Called, Workbench
 
 
 async def call(
@@ -45,26 +51,41 @@ async def call(
         print one JSON object
     """
     arguments = _from_stdin()
-    path = Path(name)
     if PORTAL_VARIABLE in os.environ and not _is_path(name):
         if toolbox is not None or agent_file:
             raise UsageError("inside a script a tool is called by its name alone: the agent's tools are all there are")
-        return _put(ask_portal(name, arguments), None, json=json)
+        return put_called(ask_portal(name, arguments), None, json=json)
+    async with tool_at(name, toolbox, agent_file or []) as (bench, tool):
+        called = await bench.call(tool, arguments, say_progress)
+    return put_called(reply_of(called), called.data, json=json)
+
+
+@asynccontextmanager
+async def tool_at(
+    name: str, toolbox: str | None, agent_files: Sequence[Path]
+) -> AsyncIterator[tuple[Workbench, ToolSpec]]:
+    """The one tool of a name among the toolboxes of the project, or the script at a path, open for the length of the block.
+
+    Raises ConfigurationError when there is none, and when there are several.
+    """
     from agentos.interfaces.cli.toolboxes import project_toolboxes
     from agentos.kernel.scripts import script_toolbox
     from agentos.kernel.workbench import workbench
 
-    boxes = [script_toolbox(path, Path.cwd())] if _is_path(name) else project_toolboxes(agent_file or [])
+    boxes = [script_toolbox(Path(name), Path.cwd())] if _is_path(name) else project_toolboxes(agent_files)
     async with workbench(boxes) as bench:
         found = bench.tools() if _is_path(name) else bench.found(name, toolbox)
         if len(found) != 1:
             raise _not_one(name, found, bench)
-        called = await bench.call(found[0], arguments, _told)
-    reply = {"call": called.call, "status": called.status.value, "kind": called.kind, "text": called.text}
-    return _put(reply, called.data, json=json)
+        yield bench, found[0]
 
 
-def _put(reply: dict[str, Any], data: bytes | None, *, json: bool) -> int:
+def reply_of(called: Called) -> dict[str, Any]:
+    """How a call ended, as it is printed."""
+    return {"call": called.call, "status": called.status.value, "kind": called.kind, "text": called.text}
+
+
+def put_called(reply: dict[str, Any], data: bytes | None, *, json: bool) -> int:
     """The result on stdout, or why there is none on stderr."""
     done = reply["status"] == "done"
     if json:
@@ -89,7 +110,7 @@ def _is_path(name: str) -> bool:
     return name.startswith((".", "/")) or ("/" in name and Path(name).exists())
 
 
-def _told(data: Any) -> None:
+def say_progress(data: Any) -> None:
     if is_terminal(sys.stderr):
         say(str(data["line"] if isinstance(data, dict) and data.keys() == {"line"} else data))
 

@@ -28,12 +28,14 @@ from agentos.persistence.base import (
     WriterRow,
     no_point,
 )
+from agentos.persistence.mending import HEAD, LogTables, statements_of
 from agentos.persistence.postgresql import founding, liveness
 from agentos.persistence.postgresql.address import Address
 from agentos.persistence.postgresql.appending import Appender
 from agentos.persistence.postgresql.faults import store_error
 from agentos.persistence.postgresql.keys import plain_key, stored_key
 from agentos.persistence.postgresql.listening import Presence
+from agentos.persistence.postgresql.placeholders import numbered
 from agentos.persistence.postgresql.pool import Connection, Connections, Session
 from agentos.persistence.postgresql.querying import Querier
 from agentos.persistence.reading import SqlReads
@@ -42,6 +44,8 @@ from agentos.settings import Settings
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+_LOCK_HEAD = numbered(f"{HEAD} for update")
 
 
 class PostgreSQLStore(SqlReads):
@@ -187,6 +191,20 @@ class PostgreSQLStore(SqlReads):
             return await liveness.claim(connection, log, number, settings)
 
         return await self._write(presence, lambda: appender.run(claim))
+
+    async def mend(self, log: str, seq: int, digest: bytes, tables: LogTables) -> bool:
+        """As `Mendable.mend`."""
+        appender, presence = self._opened()
+
+        async def mend(connection: Connection, _: bool) -> bool:
+            async with connection.transaction():
+                n = await connection.fetchval(_LOCK_HEAD, log, seq, digest)
+                for statement, rows in statements_of(n, log, tables) if n is not None else ():
+                    if rows:
+                        await connection.executemany(numbered(statement), rows)
+            return n is not None
+
+        return await self._write(presence, lambda: appender.run(mend))
 
     async def writers(self) -> list[WriterRow]:
         rows = await self._fetch(liveness.WRITERS, (liveness.dead_us(self._settings),))

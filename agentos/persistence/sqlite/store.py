@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from agentos.errors import StoreBusy, StoreError, StoreUnavailable
 from agentos.persistence.base import Durability, InboxRow, LogRow, Point, Rows, Unit, Verdict, WriterRow, no_point
+from agentos.persistence.mending import LogTables
 from agentos.persistence.reading import SqlReads
 from agentos.persistence.sizes import size_of
 from agentos.persistence.sqlite.file import (
@@ -153,6 +154,11 @@ class SQLiteStore(SqlReads):
     async def claim(self, log: str) -> LogRow | None:
         writer = self._opened()
         return await self._write(writer, lambda: writer.writing.claim(log, writer.number, writer.is_dead))
+
+    async def mend(self, log: str, seq: int, digest: bytes, tables: LogTables) -> bool:
+        """As `Mendable.mend`."""
+        writer = self._opened()
+        return await self._write(writer, lambda: writer.writing.mend(log, seq, digest, tables))
 
     async def writers(self) -> list[WriterRow]:
         rows = await self._fetch(_WRITERS)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from agentos.persistence.base import InboxRow, LogRow, Point, Unit, Verdict, no_point
+from agentos.persistence.mending import HEAD, LogTables, statements_of
 from agentos.persistence.reading import LOG_BY_ID, log_row
 from agentos.persistence.sqlite import statements as sql
 
@@ -62,6 +63,10 @@ class Writing:
         The number is shown to `lock` before anybody else can see it.
         """
         return self._transaction(self._register, incarnation, place, lock, is_dead)
+
+    def mend(self, log: str, seq: int, digest: bytes, tables: LogTables) -> bool:
+        """As `Mendable.mend`."""
+        return self._transaction(self._mend, log, seq, digest, tables)
 
     def end(self, writer: int, at: int) -> bool:
         """False when there is no such writer, or it had ended."""
@@ -216,6 +221,14 @@ class Writing:
         row.owner, row.epoch = writer, row.epoch + 1
         self._execute(sql.TAKE_LOG, (row.owner, row.epoch, log))
         return row
+
+    def _mend(self, log: str, seq: int, digest: bytes, tables: LogTables) -> bool:
+        found = self._execute(HEAD, (log, seq, digest)).fetchone()
+        if found is None:
+            return False
+        for statement, rows in statements_of(found[0], log, tables):
+            self._many(statement, rows)
+        return True
 
     def _has_ended(self, writer: int) -> bool:
         found = self._execute("SELECT ended_at IS NOT NULL FROM writers WHERE n = ?", (writer,)).fetchone()
