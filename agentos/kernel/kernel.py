@@ -82,8 +82,8 @@ FROZEN_S = 5.0
 class Kernel:
     """Hosts agents over one store, from the begin of an `async with` block to its end, on the loop that runs the block.
 
-    store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of ids, time
-    and salts (tests do).
+    store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of
+    ids, time and salts (tests do).
     keys are key files, asked before those of this user; base_url replaces the address of every model over a network.
     observers are told of every effect.
     Errors: ConfigurationError for an unknown kind of url; StoreError, at the begin, when the store cannot be opened.
