@@ -1,32 +1,32 @@
 """What the log can tell: verify it, decide it again, show a request as it was, and the tree of calls."""
 
-from agentos.history.against import replay_against
-from agentos.history.anchor import Anchor, Anchors
-from agentos.history.anchor_file import read_anchors
-from agentos.history.anchoring import Anchored, anchor_store
-from agentos.history.asof import Past, past_of, query_as_of
-from agentos.history.copying import Copied, Progress, copy_store
-from agentos.history.departure import Change, Compared, Departed, Followed, Unchanged
-from agentos.history.family import family_of, replay_family
-from agentos.history.fsck import Checked, Finding, Left, check_store, repair_store
+from agentos.history.against.departure import Change, Compared, Departed, Followed, Unchanged
+from agentos.history.against.log import replay_against
+from agentos.history.against.variants import Variant
+from agentos.history.anchors.anchor import Anchor, Anchors
+from agentos.history.anchors.file import read_anchors
+from agentos.history.anchors.keys import AnchorKey
+from agentos.history.anchors.write import Anchored, anchor_store
+from agentos.history.copy.store import Copied, Progress, copy_store
+from agentos.history.fsck.mending import Mended
+from agentos.history.fsck.store import Checked, Finding, Left, check_store, repair_store
 from agentos.history.heads import digest_of_heads, heads_digest
-from agentos.history.keys import AnchorKey
-from agentos.history.lineage import frames_of, lineage_of
-from agentos.history.mending import Mended
+from agentos.history.lineage.frames import frames_of, lineage_of
+from agentos.history.lineage.tree import Node, Tokens, Tree, render_tree
+from agentos.history.lineage.versions import Versions
 from agentos.history.parting import Act, Parting, Side, parting_of
-from agentos.history.points import Point, iso_time, parse_point
-from agentos.history.processes import Processes, processes_of
-from agentos.history.reach import Only
+from agentos.history.past.asof import Past, past_of, query_as_of
+from agentos.history.past.points import Point, iso_time, parse_point
+from agentos.history.past.processes import Processes, processes_of
+from agentos.history.past.reach import Only
+from agentos.history.past.request import StepRequest, request_of
+from agentos.history.past.standing import Standing, standing_at
 from agentos.history.reading import pinned_by
-from agentos.history.replay import replay_all, replay_log
+from agentos.history.replay.family import family_of, replay_family
+from agentos.history.replay.log import replay_all, replay_log
+from agentos.history.replay.results import Divergence, Identical, Replayed, Skipped
 from agentos.history.report import Difference, Proof, Report
-from agentos.history.request import StepRequest, request_of
-from agentos.history.results import Divergence, Identical, Replayed, Skipped
-from agentos.history.standing import Standing, standing_at
-from agentos.history.tree import Node, Tokens, Tree, render_tree
-from agentos.history.variants import Variant
-from agentos.history.verify import verify_store
-from agentos.history.versions import Versions
+from agentos.history.verify.store import verify_store
 
 __all__ = [
     "Act",

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import agentos
 from agentos import AgentSpec, Kernel, tool
 from agentos.history import Anchors, Report, anchor_store, read_anchors, verify_store
-from agentos.history.keys import AnchorKey
+from agentos.history.anchors.keys import AnchorKey
 from agentos.models import ScriptedModel
 from agentos.persistence import open_store
 from agentos.secrets import Secret

@@ -13,10 +13,10 @@ import pytest
 
 from agentos.errors import AnchorDamaged, AnchorRefused, ConfigurationError
 from agentos.history import AnchorKey, anchor_store, read_anchors, verify_store
-from agentos.history.anchor_file import anchor_file
-from agentos.history.anchored import prove
-from agentos.history.anchoring import anchor_of
-from agentos.history.keys import KEY_CHARS_MIN
+from agentos.history.anchors.check import prove
+from agentos.history.anchors.file import anchor_file
+from agentos.history.anchors.keys import KEY_CHARS_MIN
+from agentos.history.anchors.write import anchor_of
 from agentos.persistence.memory import MemoryStore
 from agentos.secrets import Secret
 from agentos.testing.clock import ManualClock

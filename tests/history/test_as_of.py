@@ -15,7 +15,7 @@ import agentos
 from agentos.errors import ConfigurationError, QueryRefused, StoreDamaged, UnknownConversation
 from agentos.events.entry import Registry
 from agentos.history import Only, Point, past_of, processes_of, query_as_of, standing_at
-from agentos.history import processes as processes_module
+from agentos.history.past import processes as processes_module
 from agentos.ids import LogId
 from agentos.journal import load_log
 from agentos.kernel import Kernel, Listing

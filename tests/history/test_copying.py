@@ -12,7 +12,7 @@ import pytest
 
 from agentos.errors import CopyRefused, StoreUnavailable
 from agentos.history import Identical, copy_store, heads_digest, verify_store
-from agentos.history.copying import Progress
+from agentos.history.copy.store import Progress
 from agentos.persistence import open_store
 from agentos.persistence.base import Store, Unit, Verdict, WakeupRow
 from agentos.persistence.memory import MemoryStore
@@ -172,8 +172,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def test_a_copy_that_was_cut_short_goes_on(
     left: Left, url: str, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
-    monkeypatch.setattr("agentos.history.copy_batches.BATCH_UNITS", 3)
-    monkeypatch.setattr("agentos.history.copy_batches.PAGE_DEFINITIONS", 1)
+    monkeypatch.setattr("agentos.history.copy.batches.BATCH_UNITS", 3)
+    monkeypatch.setattr("agentos.history.copy.batches.PAGE_DEFINITIONS", 1)
     with pytest.raises(StoreUnavailable, match="full"):
         await copy_store(left.store, full_after(open_store(url), batches))
     part = open_store(url)
@@ -194,7 +194,7 @@ async def test_a_copy_that_was_cut_short_goes_on(
 async def test_a_copy_that_was_cut_short_takes_what_came_since(
     left: Left, url: str, make: Callable[[str], Store], desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentos.history.copy_batches.BATCH_UNITS", 3)
+    monkeypatch.setattr("agentos.history.copy.batches.BATCH_UNITS", 3)
     with pytest.raises(StoreUnavailable):
         await copy_store(left.store, full_after(open_store(url), 14))
     await goes_on(make("source"), desk, left)
@@ -212,10 +212,10 @@ async def test_a_copy_that_was_cut_short_takes_what_came_since(
 async def test_long_logs_are_read_in_parts(
     left: Left, make: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentos.history.copy_source.HELD_BYTES", 5_000)
-    monkeypatch.setattr("agentos.history.copy_source.FEW_KEYS", 1)
-    monkeypatch.setattr("agentos.history.copy_source.PAGE_KEYS", 1)
-    monkeypatch.setattr("agentos.history.copy_batches.BATCH_BYTES", 1)
+    monkeypatch.setattr("agentos.history.copy.source.HELD_BYTES", 5_000)
+    monkeypatch.setattr("agentos.history.copy.source.FEW_KEYS", 1)
+    monkeypatch.setattr("agentos.history.copy.source.PAGE_KEYS", 1)
+    monkeypatch.setattr("agentos.history.copy.batches.BATCH_BYTES", 1)
     monkeypatch.setattr("agentos.history.reading.PAGE_ENTRIES", 7)
     await copy_store(left.store, make("copy"))
     found = make("copy")

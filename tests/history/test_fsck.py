@@ -11,7 +11,7 @@ import pytest
 
 from agentos.events.entry import Registry
 from agentos.history import Checked, check_store, copy_store, heads_digest, repair_store, verify_store
-from agentos.history.mending import tables_of
+from agentos.history.fsck.mending import tables_of
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore

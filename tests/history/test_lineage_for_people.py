@@ -9,10 +9,10 @@ import pytest
 
 from agentos.errors import ConfigurationError, UnknownConversation
 from agentos.history import Node, Tree, lineage_of, render_tree
-from agentos.history.chains import chain_of, render_chain
-from agentos.history.sifting import Sift, sifted
-from agentos.history.sums import with_sums
-from agentos.history.unfolding import Frame, frames_as_stored
+from agentos.history.lineage.ancestry import chain_of, render_chain
+from agentos.history.lineage.following import Frame, frames_as_stored
+from agentos.history.lineage.sifting import Sift, sifted
+from agentos.history.lineage.sums import with_sums
 from agentos.lineage import FrameType
 from agentos.persistence.base import Store
 from tests.history.support import Desk, office

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import StoreError
-from agentos.history import Divergence, Replayed, portions, replay_all
-from agentos.history.portions import portions_of, replay_in_processes
+from agentos.history import Divergence, Replayed, replay_all
+from agentos.history.replay import portions
+from agentos.history.replay.portions import portions_of, replay_in_processes
 from agentos.persistence import open_store
 from agentos.persistence.base import LogRow
 from agentos.persistence.sqlite import SQLiteStore

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import ConfigurationError
-from agentos.history.variant_files import variant_of
+from agentos.history.against.variant_files import variant_of
 from agentos.ids import Name
 
 AGENT = "slug: clerk\nsystem_prompt: Keep order.\n"

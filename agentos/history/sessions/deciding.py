@@ -11,7 +11,7 @@ from agentos.components import AgentContext, CallConfig, Component, Narrowing
 from agentos.events.entry import digest_of_body, seed_digest
 from agentos.events.intake import Item
 from agentos.events.kinds import Snapshot
-from agentos.history.rebuilding import NOBODY
+from agentos.history.copy.rebuilding import NOBODY
 from agentos.ids import AgentId, Digest, Kind, LogId, Micros, SaltSource
 from agentos.journal import Head, Times, apply, seal
 from agentos.persistence.base import LogRow, Unit

@@ -11,7 +11,7 @@ import msgspec
 
 from agentos.events.entry import ERASED, Entry, RawComponent, RawData
 from agentos.events.model import ModelDelta
-from agentos.history.tree import printable
+from agentos.history.lineage.tree import printable
 from agentos.ids import call_id, turn_id
 from agentos.kernel.watch import StreamGap, Watched
 

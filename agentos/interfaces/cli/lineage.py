@@ -9,9 +9,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from agentos.history import lineage_of, render_tree
-from agentos.history.chains import chain_of, render_chain
-from agentos.history.sifting import Sift, has_status, sifted
-from agentos.history.unfolding import Frame, frames_as_stored
+from agentos.history.lineage.ancestry import chain_of, render_chain
+from agentos.history.lineage.following import Frame, frames_as_stored
+from agentos.history.lineage.sifting import Sift, has_status, sifted
 from agentos.interfaces.cli.entries import clock_of
 from agentos.interfaces.cli.errors import UsageError
 from agentos.interfaces.cli.finding import find_place

@@ -77,7 +77,7 @@ async def _ask_past(
 ) -> tuple[Rows, dict[str, Any]]:
     """history is imported here: a query of the present needs none of it."""
     from agentos.history import Only, past_of
-    from agentos.history.asof import ENTRIES_MAX
+    from agentos.history.past.asof import ENTRIES_MAX
     from agentos.interfaces.cli.past import as_object, point_of, say_past
 
     limit = entries_max or ENTRIES_MAX

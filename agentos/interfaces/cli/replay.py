@@ -18,8 +18,8 @@ from agentos.history import (
     replay_family,
     replay_log,
 )
-from agentos.history.portions import replay_in_processes
-from agentos.history.variant_files import variant_of
+from agentos.history.against.variant_files import variant_of
+from agentos.history.replay.portions import replay_in_processes
 from agentos.interfaces.cli.departures import departure_object, put_departures
 from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.errors import Exit, UsageError

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from agentos.history import Standing, iso_time
-from agentos.history.standing import StandingCall, StandingTurn
+from agentos.history.past.standing import StandingCall, StandingTurn
 from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.output import counted, put, put_json, say
 

@@ -1,0 +1,1 @@
+"""Replay against another configuration: what would have departed first, and what follows."""

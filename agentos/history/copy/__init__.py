@@ -1,0 +1,1 @@
+"""A whole store moved to another place, with equal heads."""

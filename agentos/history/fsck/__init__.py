@@ -1,0 +1,1 @@
+"""fsck: is the store whole, is each part where it belongs, and what can be put right?"""

@@ -1,0 +1,1 @@
+"""Lineage: the call tree below a frame, and the chain above it."""

@@ -1,0 +1,1 @@
+"""The past: a conversation, the processes and the tables as they were."""

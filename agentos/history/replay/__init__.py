@@ -1,0 +1,1 @@
+"""Strict replay: what was recorded decided again, without a model or a tool."""
