@@ -36,7 +36,11 @@ class Durability(Enum):
 
 
 class LogRow(msgspec.Struct, kw_only=True):
-    """Head, ownership and fence of one log. digest is that of the entry at seq, or the chain's seed when seq is 0."""
+    """Head, ownership and fence of one log. digest is that of the entry at seq, or the chain's seed when seq is 0.
+
+    erased_at: when its texts were erased, in microseconds, UTC; None while they stand. Rows that `append` is given as
+    `create` leave it out.
+    """
 
     id: LogId
     kind: str
@@ -49,6 +53,7 @@ class LogRow(msgspec.Struct, kw_only=True):
     tenant: str | None = None
     forked_from: str | None = None
     upto: int = 0
+    erased_at: int | None = None
 
 
 class InboxRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +126,10 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
     calls are rows of the tables of these names, in the order of `agentos.persistence.rows`; a row replaces the one
     before. resolved are calls of this log, by seq, with what was decided of their outcome. taken are inbox keys of this
     log; create the row of a log that begins with this unit.
+
+    erases is the seq up to which every salt and body of this log's own entries goes with this unit, those of shared
+    entries of a fork's parent excepted; 0 for none. With them go the bodies that wait in the log's inbox, whose keys
+    count as taken, and the row of the log says from then on when it was (`erased_at` = the time of the unit's entries).
     """
 
     log: LogId
@@ -144,6 +153,7 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
     woken: Sequence[WakeupRow] = ()
     definitions: Sequence[tuple[str, str, str]] = ()
     create: LogRow | None = None
+    erases: int = 0
 
 
 class StoredEntry(msgspec.Struct, kw_only=True, gc=False):
