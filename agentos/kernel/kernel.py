@@ -1,85 +1,39 @@
-"""The kernel: opens a store and a World, runs ticks, and gives conversations to whoever talks to them."""
+"""The kernel as people call it: agents are put in force, conversations begun, talked to, forked and read.
+
+Its parts, and when they open and close, are in machine.py.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-import uuid
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
-from agentos.clock import Clock, SystemClock
-from agentos.components import (
-    Component,
-    ConversationConfig,
-    Resolution,
-    ToolSpec,
-    Verdict,
-)
-from agentos.definitions import AgentSpec, ToolboxUse
-from agentos.effects import Runner
-from agentos.errors import (
-    ConfigurationError,
-    StoreUnavailable,
-    UnknownConversation,
-)
-from agentos.events.entry import Entry, Registry
-from agentos.events.intake import Control, Start
-from agentos.ids import (
-    CONVERSATION,
-    ConversationId,
-    IdSource,
-    Kind,
-    LogId,
-    Name,
-    RandomIds,
-    RandomSalts,
-    SaltSource,
-    agent_id,
-    conversation_id,
-    hashed_id,
-    name_of,
-)
+from agentos.components import Resolution, ToolSpec, Verdict
+from agentos.definitions import AgentSpec
+from agentos.errors import UnknownConversation
+from agentos.events.entry import Entry
+from agentos.events.intake import Control
+from agentos.ids import ConversationId, LogId, Name, conversation_id, name_of
 from agentos.journal import decode_units
-from agentos.kernel.administration import Administration
-from agentos.kernel.agents import agent_of, read_agent
-from agentos.kernel.catalog import Catalog
-from agentos.kernel.commands import Commands
 from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
-from agentos.kernel.following import Following
-from agentos.kernel.forking import Forking
-from agentos.kernel.host import LiveHost
-from agentos.kernel.installing import Installing
+from agentos.kernel.erase_plan import ErasePlan
+from agentos.kernel.erasure import Erasure
 from agentos.kernel.listing import Listing, Page, list_conversations
-from agentos.kernel.logs import Foreign, Logs
+from agentos.kernel.machine import Machine
 from agentos.kernel.outcome import RunOutcome
-from agentos.kernel.recovery import Recovery
-from agentos.kernel.services import LiveServices
-from agentos.kernel.tick import Ticker
-from agentos.kernel.variants import Variants, Whole
-from agentos.kernel.waiters import beginning_of
-from agentos.kernel.watch import Watched, Watchers, follow
+from agentos.kernel.retention import Rested
+from agentos.kernel.sweeping import TellLeft, log_left
+from agentos.kernel.variants import Whole
+from agentos.kernel.watch import Watched
 from agentos.models.base import ModelClient
-from agentos.persistence import open_store
-from agentos.persistence.base import Rows, Store, WriterRow
-from agentos.ports import Approval, Hook, Observer
-from agentos.resources import Scope
-from agentos.resources.scope import Level
-from agentos.settings import Settings
-from agentos.systems import SCHEDULE, System
+from agentos.persistence.base import Rows, WriterRow
 from agentos.toolboxes.base import Toolbox
-from agentos.world import World
-
-_log = logging.getLogger(__name__)
-FROZEN_S = 5.0
-"""A kernel that did not run for so long may have been taken for dead."""
 
 
-class Kernel:
+class Kernel(Machine):
     """Hosts agents over one store, from the begin of an `async with` block to its end, on the loop that runs the block.
 
     store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of
@@ -89,148 +43,14 @@ class Kernel:
     Errors: ConfigurationError for an unknown kind of url; StoreError, at the begin, when the store cannot be opened.
     """
 
-    def __init__(
-        self,
-        store: Store | str = "memory:",
-        *,
-        ids: IdSource | None = None,
-        clock: Clock | None = None,
-        salts: SaltSource | None = None,
-        settings: Settings | None = None,
-        approval: Approval | None = None,
-        hooks: Sequence[Hook] = (),
-        systems: Sequence[System] = (),
-        components: Sequence[type[Component]] = (),
-        keys: Sequence[Path] = (),
-        base_url: str | None = None,
-        observers: Sequence[Observer] = (),
-    ) -> None:
-        self.settings = settings or Settings()
-        self.store: Store = open_store(store, self.settings) if isinstance(store, str) else store
-        self.world = World()
-        self.clock: Clock = clock or SystemClock()
-        self._ids = ids or RandomIds()
-        self._salts = salts or RandomSalts()
-        self.registry = Registry()
-        for type_ in components:
-            self.registry.register(type_)
-        self.schedule = SCHEDULE.with_systems(systems)
-        self._host = LiveHost()
-        self.slots = self._host.slots
-        self.catalog = Catalog(
-            self.world, self.slots, self.clock, self.settings, self.schedule.digest(), approval, keys, base_url
-        )
-        self.catalog.hooks.extend(hooks)
-        self.watchers = Watchers(self.settings.watch_queue_max)
-        self.scope = Scope(Level.PROGRAM, "program", release_s=self.settings.release_s)
-        self.services = LiveServices(
-            self.world,
-            self.catalog,
-            self.slots,
-            self.watchers,
-            self.clock,
-            self.scope,
-            self._host.reported,
-            self._host.asked,
-        )
-        self.runner = Runner(self.services, observers)
-        self.ticker = Ticker(
-            self.world, self.store, self.schedule, self.clock, self.settings, self.services, self._host, self._salts
-        )
-        self.logs = Logs(
-            self.world,
-            self.store,
-            self.catalog,
-            self.ticker,
-            self.registry,
-            self.runner,
-            self.settings.live_conversations_max,
-        )
-        self._host.wire(self.catalog, self.watchers, self.services, self.runner, self.ticker, self.logs)
-        self._commands = Commands(
-            self.store, self.ticker, self.logs, self.runner, self.registry, self.clock, self.settings
-        )
-        self._administration = Administration(self.store, self.ticker, self.registry, self._salts)
-        self._installing = Installing(
-            self.catalog, self._administration, self.world, self.scope, self.runner, self.clock
-        )
-        self._following = Following(self.catalog, self._installing, self.world)
-        self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
-        self._variants = Variants(self.catalog, self._installing)
-        self._forking = Forking(
-            self.store,
-            self.ticker,
-            self.logs,
-            self.catalog,
-            self._recovery,
-            self.registry,
-            self.schedule,
-            self._ids,
-            self._salts,
-            self.settings,
-        )
-        self._pollers: list[asyncio.Task[None]] = []
-        self._reloading = False
-
     async def __aenter__(self) -> Kernel:
-        self.runner.open()
-        self._commands.open()
-        self.ticker.open(await self.store.open(uuid.uuid4().hex))
-        loop = asyncio.get_running_loop()
-        self._pollers.append(loop.create_task(self._poll()))
-        if (every_s := self.settings.recover_poll_s) is not None:
-            self._pollers.append(loop.create_task(self._recovery.keep_looking(every_s)))
+        await self._open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close(0.0 if error is not None else None)
-
-    async def close(self, grace_s: float | None = None) -> None:
-        """Takes no more, lets running effects end within grace_s, cancels the rest, stores, closes every scope.
-
-        Turns that are still open then are found by `recover`.
-        """
-        if self._commands.closed:
-            return
-        self._commands.closed = True
-        grace_s = self.settings.close_grace_s if grace_s is None else grace_s
-        try:
-            if grace_s > 0:
-                await self._drain(grace_s)
-                await self._installing.wait_recorded(grace_s)
-            self.ticker.starting, self.services.closing = False, True
-            self.runner.cancel_all()
-            await self.runner.wait_idle(self.settings.release_s)
-            await self.ticker.wait_quiet()
-        finally:
-            await self._shut()
-
-    async def _drain(self, grace_s: float) -> None:
-        """Until nothing runs any more: the end of an effect may start the next."""
-        until = self.clock.monotonic() + grace_s
-        while self.clock.monotonic() < until:
-            await self.ticker.wait_quiet()
-            if not len(self.runner):
-                return
-            await self.runner.wait_idle(until - self.clock.monotonic())
-
-    async def _shut(self) -> None:
-        for poller in self._pollers:
-            poller.cancel()
-        await asyncio.gather(*self._pollers, return_exceptions=True)
-        await self._host.close()
-        await self._installing.close()
-        await self.logs.close()
-        await self.ticker.close()
-        self.runner.close()
-        self.watchers.close()
-        try:
-            await self.scope.close()
-        finally:
-            await self.catalog.close_models()
-            await self.store.close()
 
     # What is installed
 
@@ -248,14 +68,7 @@ class Kernel:
         Errors: ConfigurationError naming file and line. References to toolboxes and agents are checked at its first turn,
         so that agents may name each other in any order; `check` does it at once.
         """
-        spec, path, seen = read_agent(spec)
-        agent = agent_of(spec, working_directory, model)
-        async with self._installing.lock:
-            self._installing.forget_bound(agent.slug)
-            await self._installing.put_agent(agent)
-            self._following.follow(agent, path, seen)
-        self._watch_files()
-        return agent.slug
+        return await self._programs.install(spec, model, working_directory)
 
     async def refresh(self, agent: str | None = None) -> list[str]:
         """Takes up what was edited, for turns that begin from here on: the files of an agent, of its toolboxes and of the
@@ -276,42 +89,27 @@ class Kernel:
 
         Errors: ConfigurationError for what is not there; of several agents it tells the first problem of each, a line each.
         """
-        problems: list[ConfigurationError] = []
-        for slug in self.catalog.agents:
-            try:
-                self.offered(slug)
-            except ConfigurationError as error:
-                problems.append(error)
-        if len(problems) == 1:
-            raise problems[0]
-        if problems:
-            raise ConfigurationError("\n".join(map(str, problems)))
+        self._programs.check()
 
     def offered(self, agent: str) -> tuple[ToolSpec, ...]:
         """The tools that the model of an agent would be offered in a turn that begins now, by name.
 
         Errors: UnknownAgent; ConfigurationError for a reference that leads nowhere, and for a model that cannot be made.
         """
-        spec = self.catalog.spec(agent)
-        context = self.catalog.pinned(self.catalog.current(agent_id(agent), 0))
-        self.catalog.model(Name(spec.slug), spec.model_ref)
-        return context.tools
+        return self._programs.offered(agent)
 
     async def add_toolbox(self, toolbox: Toolbox) -> Name:
         """Opens a toolbox and shares it among the agents that name it. Raises ConfigurationError."""
-        async with self._installing.lock:
-            await self._installing.put_toolbox(toolbox)
-        self._watch_files()
-        return toolbox.name
+        return await self._programs.add_toolbox(toolbox)
 
     def bind(
         self, agent: str, toolbox: str, *, expose: Sequence[str] | None = None, grant: Sequence[str] | None = None
     ) -> None:
         """Lets an installed agent use an open toolbox from its next turn on, until it is installed anew."""
-        self._installing.rebind(Name(agent), toolbox, ToolboxUse(name=toolbox, expose=expose, grant=grant))
+        self._programs.bind(agent, toolbox, expose, grant)
 
     def unbind(self, agent: str, toolbox: str) -> None:
-        self._installing.rebind(Name(agent), toolbox, None)
+        self._programs.unbind(agent, toolbox)
 
     async def remove(self, name: str) -> None:
         """Removes an agent, whose open turns end as they are, or a toolbox; its own toolboxes go with an agent.
@@ -319,12 +117,7 @@ class Kernel:
         A toolbox takes no more calls, and closes when those that run have ended.
         Errors: UnknownToolbox; ReleaseFailed when it does not close.
         """
-        async with self._installing.lock:
-            if Name(name) in self.catalog.agents:
-                await self._installing.take_agent(Name(name))
-                self._following.forget(Name(name))
-            else:
-                await self._installing.take_toolbox(Name(name))
+        await self._programs.remove(Name(name))
 
     # Conversations
 
@@ -335,35 +128,7 @@ class Kernel:
         self.catalog.spec(agent)
         if self.settings.follow_files and self._following.anything:
             await self._following.refresh(slug)
-        id_ = ConversationId(
-            hashed_id(Kind.CONVERSATION, agent, key) if key is not None else self._ids.new(Kind.CONVERSATION)
-        )
-        if key is not None and await self._has_begun(LogId(id_)):
-            return Conversation(self, id_)
-        item = Start(
-            agent=agent_id(slug),
-            slug=slug,
-            root=id_,
-            children_budget=self.settings.children_max,
-            key=name_of(key) if key is not None else None,
-        )
-        loaded = self.logs.begin(LogId(id_), item)
-        begun = beginning_of(loaded)
-        self.ticker.feed(loaded, item)
-        await asyncio.shield(begun)
-        self.logs.evict()
-        return Conversation(self, id_)
-
-    async def _has_begun(self, log: LogId) -> bool:
-        """Whether the conversation is stored. One that is being begun is waited for, also when who began it was told that
-        the store is out of reach: what became of it is not known yet, and it is begun again if it must be."""
-        loaded = self.ticker.loaded.get(log)
-        if loaded is None:
-            return await self.store.log(log) is not None
-        if loaded.begun is not None or (loaded.head.new and loaded.flying):
-            await asyncio.shield(beginning_of(loaded))
-            return True
-        return not loaded.head.new
+        return Conversation(self, await self._beginning.begin(slug, key))
 
     async def fork(
         self,
@@ -374,6 +139,7 @@ class Kernel:
         model: ModelClient | str | None = None,
         prompt: str | None = None,
         agent: Whole | None = None,
+        repin: bool = False,
         run: bool = True,
     ) -> Fork:
         """A conversation that begins with what this one had come to at a seq, or at the end of the unit before; without one,
@@ -384,14 +150,18 @@ class Kernel:
         replace_results gives results to calls, by their ids, that are open there; without a seq, the fork begins where
         they last are. How the other calls of that step ended is taken over then.
         model, prompt and agent vary whom the fork goes on with, from the open turn on: a model by its name or a client, the
-        text of a system prompt, a whole agent (a slug, a file, a definition).
+        text of a system prompt, a whole agent (a slug, a file, a definition). With repin, an open turn pins what its agent
+        is now also where nothing is varied: its definition, and the hooks and the approval port of this kernel.
         Errors: UnknownConversation, ForkRefused, UnknownAgent, ConfigurationError, StoreUnavailable.
         """
         self._commands.check_open()
         log = LogId((await self.get(id_)).id)
-        slug = await self._agent_of(log)
-        other = await self._variants.slug_of(slug, agent, model, prompt)
-        forked = await self._forking.fork(log, at, replace_results or {}, other if other != slug else None)
+        origin = await self._forking.origin_of(log, at)
+        if origin.is_fork:
+            await self._stored_agents.take_if_missing(origin.agent)
+        other = await self._variants.slug_of(origin.agent, agent, model, prompt)
+        pins_other = repin or other != origin.agent
+        forked = await self._forking.fork(log, at, replace_results or {}, other if pins_other else None)
         fork = Fork(
             self,
             forked.id,
@@ -409,9 +179,17 @@ class Kernel:
         self._commands.check_open()
         await self._forking.run(LogId(fork.id), fork.turn)
 
-    async def _agent_of(self, log: LogId) -> Name:
-        rows = (await self.query("select agent from conversations where id = ?", (log,))).rows
-        return Name(rows[0][0])
+    async def take_agent(self, id_: str) -> Name:
+        """Has the agent of a conversation in force, before anything is said to it. That of a fork, which may be installed in
+        the process alone that forked, is taken from the store; its toolboxes come from what is installed here.
+
+        Errors: UnknownConversation, UnknownAgent, StoreUnavailable; ConfigurationError for a toolbox that is not here.
+        """
+        self._commands.check_open()
+        origin = await self._forking.origin_of(LogId((await self.get(id_)).id), None)
+        if origin.is_fork:
+            await self._stored_agents.take(origin.agent)
+        return Name(self.catalog.spec(origin.agent).slug)
 
     async def get(self, id_: str) -> Conversation:
         """The handle of a stored conversation. Raises UnknownConversation."""
@@ -441,8 +219,10 @@ class Kernel:
         """One reading SQL statement over the store. Raises QueryRefused."""
         return await self.store.query(sql, parameters)
 
-    def watch(self, id_: str, after_seq: int = 0) -> AsyncIterator[Any]:
-        return _watch(self, LogId(id_), after_seq)
+    def watch(self, id_: str, after_seq: int = 0) -> AsyncIterator[Watched]:
+        """Stored entries after a seq, then live ones without end; see `Conversation.watch`."""
+        poll_s = self.settings.inbox_poll_ms / 1000
+        return self.watchers.watch(LogId(id_), lambda seq: self.history(id_, seq), after_seq, poll_s)
 
     def state_of(self, id_: str) -> str:
         loaded = self.ticker.loaded.get(LogId(id_))
@@ -487,6 +267,43 @@ class Kernel:
         """Waits for the end of the open turn; None when there is none."""
         return await self._commands.outcome(LogId(id_))
 
+    async def erase(self, id_: str, *, by: str = "user", reason: str = "request", forks: bool = False) -> Erasure:
+        """Erases the texts of a conversation and of all below it; entries, digests and the lineage stay, and verify.
+
+        The conversation is closed by it for good. With forks=True the forks that share its entries go too, with all below
+        them. A fork erased by itself loses its own entries; what it shares is the parent's. Nothing is written before
+        everything was found at rest; when something else cuts it short, erasing again goes on. An erased conversation
+        answers with its receipts. by and reason are names, and stand in the receipts.
+        Errors: UnknownConversation; EraseTurnOpen, EraseHasForks, EraseOfSubagent, EraseTooEarly, EraseUnanswered, which
+        are EraseRefused and say the way out; StoreUnavailable, KernelClosed.
+        """
+        self._commands.check_open()
+        log = LogId((await self.get(id_)).id)
+        return await self._erasing.erase(log, by, name_of(reason), forks=forks)
+
+    async def erase_expired(self, limit: int = 1_000, *, tell: TellLeft = log_left) -> list[Erasure]:
+        """Erases conversations that have had their time (`retention.erase_after_s` of their agents), at most so many, the
+        least recently updated first. One that is at work is left, as is one with a fork that has not expired; tell hears of
+        it. A kernel does this by itself every retention_sweep_s.
+
+        Errors: StoreUnavailable, KernelClosed.
+        """
+        self._commands.check_open()
+        return await self._sweeping.erase_expired(limit, tell)
+
+    async def erase_plan(self, id_: str, *, forks: bool = False) -> ErasePlan:
+        """What `erase` would touch, once it has found that nothing stands against it. Errors: as `erase`."""
+        self._commands.check_open()
+        return await self._erasing.plan(LogId((await self.get(id_)).id), forks=forks)
+
+    def keep_to(self, spec: AgentSpec) -> None:
+        """Has an agent that is not installed here count with its retention rule."""
+        self._rules.tell(spec)
+
+    async def expired(self, limit: int = 1_000) -> list[Rested]:
+        """What `erase_expired` would look at. Raises StoreUnavailable."""
+        return await self._sweeping.expired(limit)
+
     async def recover(self, only: Collection[str] | None = None) -> list[Conversation]:
         """Takes up what a dead process left: open turns go on, items in the inbox are taken.
 
@@ -513,61 +330,9 @@ class Kernel:
 
     async def _follow(self, log: LogId) -> None:
         """Takes up what was edited for the next turn of a conversation; one that others own is theirs to look after."""
-        self._commands.check_open()
-        try:
-            loaded = self.ticker.loaded.get(log) or await self.logs.get(log)
-        except Foreign:
-            return
-        config = loaded.slice.get(CONVERSATION, ConversationConfig)
-        if config is not None:
-            await self._following.refresh(config.slug)
-
-    def _watch_files(self) -> None:
-        """From the first thing on that there is to look at."""
-        if self.settings.follow_files and not self._reloading and self._following.anything:
-            self._reloading = True
-            self._pollers.append(asyncio.get_running_loop().create_task(self._reload()))
-
-    async def _reload(self) -> None:
-        """For turns that begin with no word of this process: delegated ones, and those of the inbox."""
-        while True:
-            await self.clock.sleep(self.settings.reload_poll_s)
-            try:
-                await self._following.refresh(None)
-            except StoreUnavailable:
-                continue
-            except Exception as error:
-                _log.warning("edited files could not be taken up: %s: %s", type(error).__name__, error)
-
-    async def _poll(self) -> None:
-        """Sees what other processes wrote for us, and took from us; a store that is out of reach is asked again."""
-        poll_s = self.settings.inbox_poll_ms / 1000
-        behind = doubtful = False
-        while True:
-            began = self.clock.monotonic()
-            await self.clock.sleep(poll_s)
-            doubtful = doubtful or self.clock.monotonic() - began > poll_s + FROZEN_S
-            try:
-                if doubtful:
-                    await self.logs.let_go_of_lost()
-                    doubtful = False
-                behind = self.store.changed() or behind
-                if behind:
-                    await self.logs.poll()
-                    behind = False
-            except StoreUnavailable:
-                doubtful = True
-
-
-async def _watch(kernel: Kernel, log: LogId, after: int) -> AsyncIterator[Watched]:
-    watcher = kernel.watchers.add(log)
-    try:
-        async for item in follow(
-            watcher, lambda seq: kernel.history(log, seq), after, kernel.settings.inbox_poll_ms / 1000
-        ):
-            yield item
-    finally:
-        kernel.watchers.remove(watcher)
+        slug = await self._commands.agent_of(log)
+        if slug is not None:
+            await self._following.refresh(slug)
 
 
 open = Kernel

@@ -1,0 +1,157 @@
+"""What follows the verdict on a unit: it is applied and everybody hears of it, or its pass was as if it had not been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from agentos.components import CallStatus, TurnConfig
+from agentos.events.entry import Draft
+from agentos.events.kinds import (
+    CallDoubted,
+    CallFinished,
+    CallNested,
+    CallStarted,
+    InputReceived,
+    PayloadErased,
+    Snapshot,
+    TurnFinished,
+    TurnStarted,
+)
+from agentos.journal import apply, posted_item
+from agentos.kernel.alarms import Alarms
+from agentos.kernel.flight import Host, InFlight, in_line
+from agentos.kernel.loaded import Loaded
+from agentos.kernel.waiters import Waiters
+from agentos.world import View, World
+
+
+class Landing:
+    """Brings units that were on their way to their end, each in one go: nothing waits in between.
+
+    make_ready puts a conversation among those of the next tick. starting: effects begin; not so while the kernel closes.
+    """
+
+    def __init__(
+        self, world: World, host: Host, alarms: Alarms, waiters: Waiters, make_ready: Callable[[Loaded], None]
+    ) -> None:
+        self._world, self._host, self._alarms, self._waiters = world, host, alarms, waiters
+        self._make_ready = make_ready
+        self.starting = True
+        self._on: dict[type, Callable[[Loaded, View, int, Draft], None]] = {
+            InputReceived: self._input_stored,
+            TurnStarted: self._turn_started,
+            TurnFinished: self._turn_finished,
+            CallNested: self._call_nested,
+            CallStarted: self._call_started,
+            CallFinished: self._call_finished,
+            CallDoubted: self._call_finished,
+            PayloadErased: self._payload_erased,
+        }
+
+    def stored(self, running: InFlight) -> None:
+        """It is part of the log from here on: waiters, the World, and all others learn of it."""
+        loaded, view, sealed = running.loaded, running.view, running.sealed
+        row, unit = loaded.head.row, sealed.unit
+        row.seq, row.digest, loaded.head.new = unit.seq, unit.digest, False
+        if loaded.begun is not None:
+            self._waiters.begun(loaded)
+        if sealed.drafts and type(sealed.drafts[-1].data) is Snapshot:
+            loaded.head.snapshot = unit.seq
+        if view.intake:
+            loaded.intake[:0] = view.intake
+        seq, on = sealed.first, self._on
+        for draft in sealed.drafts:
+            tell = on.get(type(draft.data))
+            if tell is not None:
+                tell(loaded, view, seq, draft)
+            seq += 1
+        if loaded.inner is not None:
+            loaded.inner.refused(view.taken)
+        apply(self._world, loaded.slice, view, sealed, loaded.times)
+        self._spread(running)
+        self._down(loaded)
+        if unit.erases:
+            self._host.erased(loaded, sealed.at)
+
+    def _spread(self, running: InFlight) -> None:
+        """What others have of a stored unit: slots, timers, watchers, other logs, effects, and who waits."""
+        loaded, view, sealed = running.loaded, running.view, running.sealed
+        unit = sealed.unit
+        for call in view.slots:
+            self._host.give_slot_back(view.log, call)
+        if unit.woken or unit.wakeups:
+            self._alarms.set(loaded, unit)
+        self._host.landed(loaded, sealed.drafts, sealed.first, sealed.at)
+        if view.posts:
+            for post in view.posts:
+                self._host.route(post.log, posted_item(post, unit.digest), post.key)
+        if self.starting:
+            for effect in view.effects:
+                self._host.start_effect(effect)
+        if running.taken:
+            self._host.taken(view.log, [key for _, key in running.taken])
+        if self._waiters.tickets:
+            self._waiters.dropped(view)
+        if running.failures:
+            self._waiters.raised(loaded, view, running.failures)
+            loaded.again = loaded.again or bool(view.intake)  # a pass that was cut short left something undecided
+
+    def _down(self, loaded: Loaded) -> None:
+        """Its unit is no longer on its way."""
+        loaded.flying = False
+        if loaded.again:
+            loaded.again = False
+            self._make_ready(loaded)
+
+    def lost(self, running: InFlight) -> None:
+        """Another writer owns the log: whatever we thought of it is void."""
+        self._undo(running)
+        self._host.lost(running.loaded)
+
+    def not_stored(self, running: InFlight) -> None:
+        """As if the pass had not been, but for the senders who were told that it failed."""
+        self._undo(running)
+        loaded = running.loaded
+        if loaded.head.new and not loaded.intake:
+            self._host.lost(loaded)
+        else:
+            self._make_ready(loaded)
+
+    def _undo(self, running: InFlight) -> None:
+        """Takes a pass back: its slots and places in line, and its intake but for what somebody was told of already."""
+        loaded, view = running.loaded, running.view
+        for call in (*view.slots, *in_line(view)):
+            self._host.give_slot_back(view.log, call)
+        items = [*view.taken, *view.intake]
+        loaded.intake[:0] = [item for item in items if not self._waiters.is_told(loaded, item)]
+        loaded.keys.update({id(item): key for item, key in running.taken})
+        self._down(loaded)
+
+    # Kinds that somebody hears of before they are applied
+
+    def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+        self._waiters.input_stored(loaded, seq, draft)
+
+    def _payload_erased(self, _loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+        self._waiters.erased(seq, draft)
+
+    def _turn_started(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        self._host.turn_started(view.get(draft.turn, TurnConfig).context)
+
+    def _turn_finished(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        self._waiters.turn_finished(loaded, view, draft.turn)
+        self._host.turn_finished(loaded, draft.turn)
+
+    def _call_nested(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+        if loaded.inner is not None:
+            loaded.inner.nested(seq, draft)
+
+    def _call_started(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        view.slots = [call for call in view.slots if call != draft.call]
+
+    def _call_finished(self, loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        data = draft.data
+        if loaded.inner is not None:
+            loaded.inner.finished(draft)
+        if type(data) is not CallFinished or data.status is not CallStatus.LOST:
+            self._host.give_slot_back(view.log, draft.call)

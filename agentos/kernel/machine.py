@@ -1,0 +1,184 @@
+"""The live parts of one kernel: made in the order in which they need each other, opened and closed together.
+
+A part knows those that it is given, and none knows the machine. What people call is said in kernel.py.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from agentos.clock import Clock, SystemClock
+from agentos.components import Component
+from agentos.effects import Runner
+from agentos.events.entry import Registry
+from agentos.ids import IdSource, RandomIds, RandomSalts, SaltSource
+from agentos.kernel.administration import Administration
+from agentos.kernel.beginning import Beginning
+from agentos.kernel.catalog import Catalog
+from agentos.kernel.commands import Commands
+from agentos.kernel.erasing import Erasing
+from agentos.kernel.following import Following
+from agentos.kernel.forking import Forking
+from agentos.kernel.host import LiveHost
+from agentos.kernel.installing import Installing
+from agentos.kernel.logs import Logs
+from agentos.kernel.polling import Polling
+from agentos.kernel.programs import Programs
+from agentos.kernel.recovery import Recovery
+from agentos.kernel.retention import Rules
+from agentos.kernel.services import LiveServices
+from agentos.kernel.stored_agents import StoredAgents
+from agentos.kernel.sweeping import Sweeping
+from agentos.kernel.tick import Ticker
+from agentos.kernel.variants import Variants
+from agentos.kernel.watch import Watchers
+from agentos.persistence import open_store
+from agentos.persistence.base import Store
+from agentos.ports import Approval, Hook, Observer
+from agentos.resources import Scope
+from agentos.resources.scope import Level
+from agentos.settings import Settings
+from agentos.systems import SCHEDULE, System
+from agentos.world import World
+
+
+class Machine:
+    """Holds what is alive of one kernel: the store and the World, the tick, effects, slots, watchers, and what commands
+    go to. Nothing else of a kernel has state.
+    """
+
+    def __init__(
+        self,
+        store: Store | str = "memory:",
+        *,
+        ids: IdSource | None = None,
+        clock: Clock | None = None,
+        salts: SaltSource | None = None,
+        settings: Settings | None = None,
+        approval: Approval | None = None,
+        hooks: Sequence[Hook] = (),
+        systems: Sequence[System] = (),
+        components: Sequence[type[Component]] = (),
+        keys: Sequence[Path] = (),
+        base_url: str | None = None,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.settings = settings or Settings()
+        self.store: Store = open_store(store, self.settings) if isinstance(store, str) else store
+        self.world = World()
+        self.clock: Clock = clock or SystemClock()
+        self.registry = Registry()
+        for type_ in components:
+            self.registry.register(type_)
+        self.schedule = SCHEDULE.with_systems(systems)
+        self._host = LiveHost()
+        self.slots = self._host.slots
+        self.catalog = Catalog(
+            self.world, self.slots, self.clock, self.settings, self.schedule.digest(), approval, keys, base_url
+        )
+        self.catalog.hooks.extend(hooks)
+        salts = salts or RandomSalts()
+        self._run_turns(salts, observers)
+        self._take_commands(ids or RandomIds(), salts)
+
+    def _run_turns(self, salts: SaltSource, observers: Sequence[Observer]) -> None:
+        """The parts that turns go through."""
+        self.watchers = Watchers(self.settings.watch_queue_max)
+        self.scope = Scope(Level.PROGRAM, "program", release_s=self.settings.release_s)
+        host = self._host
+        self.services = LiveServices(
+            self.world, self.catalog, self.slots, self.watchers, self.clock, self.scope, host.reported, host.asked
+        )
+        self.runner = Runner(self.services, observers)
+        self.ticker = Ticker(
+            self.world, self.store, self.schedule, self.clock, self.settings, self.services, host, salts
+        )
+        live_max = self.settings.live_conversations_max
+        self.logs = Logs(self.world, self.store, self.catalog, self.ticker, self.registry, self.runner, live_max)
+        host.wire(self.catalog, self.watchers, self.services, self.runner, self.ticker, self.logs)
+
+    def _take_commands(self, ids: IdSource, salts: SaltSource) -> None:
+        """The parts that commands go to."""
+        self._commands = Commands(
+            self.store, self.ticker, self.logs, self.runner, self.registry, self.clock, self.settings
+        )
+        self._beginning = Beginning(self.store, self.ticker, self.logs, ids, self.settings)
+        administration = Administration(self.store, self.ticker, self.registry, salts)
+        self._installing = Installing(self.catalog, administration, self.world, self.scope, self.runner, self.clock)
+        self._following = Following(self.catalog, self._installing, self.world)
+        self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
+        self._rules = Rules(self.store, self.catalog)
+        self._erasing = Erasing(self.store, self._commands, self._rules, self.clock)
+        self._sweeping = Sweeping(self.store, self._erasing, self._rules, self.clock)
+        self._polling = Polling(
+            self.store, self.logs, self._following, self._recovery, self._sweeping, self.clock, self.settings
+        )
+        self._programs = Programs(self.catalog, self._installing, self._following, self._polling)
+        self._stored_agents = StoredAgents(self.store, self.catalog, administration, self._installing)
+        self.logs.take_agent = self._stored_agents.take_if_missing
+        self._variants = Variants(self.catalog, self._installing)
+        self._forking = Forking(
+            self.store,
+            self.ticker,
+            self.logs,
+            self.catalog,
+            self._recovery,
+            self.registry,
+            self.schedule,
+            ids,
+            salts,
+            self.settings,
+        )
+
+    async def _open(self) -> None:
+        """From here on it runs on this loop. Raises StoreError when the store cannot be opened."""
+        self.runner.open()
+        self._commands.open()
+        self.ticker.open(await self.store.open(uuid.uuid4().hex))
+        self._polling.open()
+
+    async def close(self, grace_s: float | None = None) -> None:
+        """Takes no more, lets running effects end within grace_s, cancels the rest, stores, closes every scope.
+
+        Turns that are still open then are found by `recover`.
+        """
+        if self._commands.closed:
+            return
+        self._commands.closed = True
+        grace_s = self.settings.close_grace_s if grace_s is None else grace_s
+        try:
+            if grace_s > 0:
+                await self._drain(grace_s)
+                await self._installing.wait_recorded(grace_s)
+            self.ticker.start_no_more()
+            self.services.closing = True
+            self.runner.cancel_all()
+            await self.runner.wait_idle(self.settings.release_s)
+            await self.ticker.wait_quiet()
+        finally:
+            await self._shut()
+
+    async def _drain(self, grace_s: float) -> None:
+        """Until nothing runs any more: the end of an effect may start the next."""
+        until = self.clock.monotonic() + grace_s
+        while self.clock.monotonic() < until:
+            await self.ticker.wait_quiet()
+            if not len(self.runner):
+                return
+            await self.runner.wait_idle(until - self.clock.monotonic())
+
+    async def _shut(self) -> None:
+        await self._polling.close()
+        await self._host.close()
+        await self._installing.close()
+        await self.logs.close()
+        await self.ticker.close()
+        self.runner.close()
+        self.watchers.close()
+        try:
+            await self.scope.close()
+        finally:
+            await self.catalog.close_models()
+            await self.store.close()
