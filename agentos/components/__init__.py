@@ -17,6 +17,7 @@ from agentos.components.call import (
     CallState,
     CallStatus,
     EffectClass,
+    GivenEnd,
     Resolution,
     Waiting,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "ConversationState",
     "ConversationStatus",
     "EffectClass",
+    "GivenEnd",
     "ModelRef",
     "Narrowing",
     "Outcome",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from agentos.components.base import Component, Word
 from agentos.ids import Address, ConversationId, Micros, Name
 
@@ -52,6 +54,16 @@ class EffectClass(Word):
     PURE = "pure"
     IDEMPOTENT = "idempotent"
     ONCE = "once"
+
+
+class GivenEnd(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """How a call ends that is not run, since a hook has its result: as done, failed or timed_out. text is the whole result;
+    finish lets it end the turn."""
+
+    text: str
+    status: CallStatus = CallStatus.DONE
+    kind: Name | None = None
+    finish: bool = False
 
 
 class CallConfig(Component, frozen=True, omit_defaults=True, kw_only=True):

@@ -62,7 +62,8 @@ class ConversationState(Component, frozen=True, omit_defaults=True, kw_only=True
 
     open_turn is the seq of the running turn, 0 when idle; last_turn that of the last settled one. The counters are over
     all settled turns. children_used is what was spent of children_budget. resolutions are the seqs of entries with a note
-    for the model of the next turn: what people said of calls that had ended with an unknown outcome.
+    for the model of the next turn: what people said of calls that had ended with an unknown outcome. erased_at is when its
+    texts were erased, in microseconds, UTC; None while they stand.
     """
 
     component: ClassVar[str] = "conversation_state"
@@ -77,3 +78,4 @@ class ConversationState(Component, frozen=True, omit_defaults=True, kw_only=True
     output_tokens: int = 0
     children_used: int = 0
     resolutions: tuple[int, ...] = ()
+    erased_at: Micros | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallStatus, Narrowing, Outcome, Resolution, Verdict, Word
+from agentos.components import CallStatus, GivenEnd, Narrowing, Outcome, Resolution, Verdict, Word
 from agentos.events.model import ModelReply
 from agentos.ids import AgentId, CallId, ConversationId, Digest, Name
 
@@ -82,7 +82,7 @@ class ChildEnded(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What the hooks of one point said. arguments replaces those of the call when not None."""
+    """What the hooks of one point said. arguments replaces those of the call when not None; given ends it without a run."""
 
     call: int
     point: Name
@@ -90,6 +90,7 @@ class HookReport(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     by: Name
     arguments: dict[str, Any] | None = None
     reason: str = ""
+    given: GivenEnd | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -211,6 +212,17 @@ class ControlItem(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True,
     by: Name = Name("user")
 
 
+class Erase(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """Erase every private value of the log's own entries, of which there are so many (bodies) up to seq upto, its end. Where
+    the log has gone on since, or a turn is open, it calls for nothing. ticket names who waits for it, 0 nobody."""
+
+    upto: int
+    bodies: int
+    reason: Name
+    by: Name = Name("user")
+    ticket: int = 0
+
+
 class SlotFree(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A toolbox has room for this waiting call. Not recorded: call.started is."""
 
@@ -234,6 +246,7 @@ Item = (
     | Wake
     | Resume
     | ControlItem
+    | Erase
     | SlotFree
 )
 
@@ -245,6 +258,7 @@ POSTED: dict[str, type[msgspec.Struct]] = {
     "input": Input,
     "control": ControlItem,
     "resolve": Resolve,
+    "erase": Erase,
 }
 """The items that may travel through `inbox`, by their kind there."""
 

@@ -116,7 +116,8 @@ class CallNested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class HookDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
-    """The hooks of a point decided on a call; their changes of the arguments are a payload."""
+    """The hooks of a point decided on a call; their changes of the arguments are a payload. given: they have its result,
+    with which it ends right behind this entry."""
 
     kind: ClassVar[str] = "hook.decided"
     fed: ClassVar[bool] = True
@@ -125,6 +126,7 @@ class HookDecided(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     writer: ClassVar[str] = "gate, call"
     point: Name
     verdict: Verdict
+    given: bool = False
 
 
 class ApprovalRequested(EntryData, frozen=True, omit_defaults=True, kw_only=True):
@@ -163,13 +165,15 @@ class CallProgress(EntryData, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CallSource(Word):
-    """Where the end of a call comes from: a report of its runner, the end of a child, a probe, or a decision. In a fork
-    also: replaced, what whoever forked gave in its place; origin, as it ended in the log that the fork comes from."""
+    """Where the end of a call comes from: a report of its runner, the end of a child, a probe, a decision, or a hook that
+    gave the result. In a fork also: replaced, what whoever forked gave in its place; origin, as it ended in the log that
+    the fork comes from."""
 
     REPORT = "report"
     CHILD = "child"
     PROBE = "probe"
     DECIDED = "decided"
+    HOOK = "hook"
     REPLACED = "replaced"
     ORIGIN = "origin"
 
@@ -314,6 +318,18 @@ class ChildLate(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     children_used: int = 0
 
 
+class PayloadErased(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """The receipt of an erase: the private values of this log's own entries up to seq upto, so many of them (bodies), went
+    with this unit, and what waited in the inbox. The conversation is closed by it."""
+
+    kind: ClassVar[str] = "payload.erased"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit"
+    upto: int
+    bodies: int
+    reason: Name
+
+
 class Snapshot(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     """Every loaded stored component of the log, as changes; a fold may begin here. Not compared by replay."""
 
@@ -383,6 +399,7 @@ KINDS: dict[str, type[EntryData]] = {
         ConversationUnpaused,
         ConversationClosed,
         ChildLate,
+        PayloadErased,
         Snapshot,
         AgentInstalled,
         AgentRemoved,

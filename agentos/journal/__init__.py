@@ -3,7 +3,7 @@
 from agentos.journal.apply import apply, decode_units, fold, fold_unit
 from agentos.journal.loading import Folded, load_log
 from agentos.journal.projections import Projection, Times, project, resolutions_of, touched_by
-from agentos.journal.seal import Head, Sealed, posted_item, seal, seal_drafts, wakeup_row
+from agentos.journal.seal import Head, Sealed, erases_of, posted_item, seal, seal_drafts, wakeup_row
 
 __all__ = [
     "Folded",
@@ -13,6 +13,7 @@ __all__ = [
     "Times",
     "apply",
     "decode_units",
+    "erases_of",
     "fold",
     "fold_unit",
     "load_log",

@@ -12,7 +12,7 @@ from agentos.codec import encode_body, encode_json
 from agentos.components import Component
 from agentos.events.entry import Draft, encode_head
 from agentos.events.intake import POST_KIND, ChildEnded, Item
-from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, Snapshot, role_of
+from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, PayloadErased, Snapshot, role_of
 from agentos.ids import Micros, Name, SaltSource
 from agentos.journal.forgetting import leaving
 from agentos.journal.projections import Times, project, resolutions_of
@@ -48,6 +48,7 @@ def seal(view: View, head: Head, writer: int, times: Times, salts: SaltSource, s
     projection = project(view.log, view.over, view.now, view.find, times)
     unit.conversation, unit.turns, unit.calls = projection.conversation, projection.turns, projection.calls
     unit.components, unit.resolved = projection.components, resolutions_of(view.drafts)
+    unit.erases = erases_of(view.drafts)
     if view.posts:
         unit.posts = [_inbox_row(post, unit.digest, salts) for post in view.posts]
     if view.alarms:
@@ -82,6 +83,12 @@ def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer
         messages=messages,
         create=row if head.new else None,
     )
+
+
+def erases_of(drafts: Sequence[Draft]) -> int:
+    """The seq up to which the private values of the log go with a unit, 0 for none. A receipt is the first of its unit."""
+    data = drafts[0].data if drafts else None
+    return data.upto if type(data) is PayloadErased else 0
 
 
 def _commit(

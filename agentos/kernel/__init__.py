@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 __all__ = [
     "Conversation",
     "Doubt",
+    "ErasePlan",
+    "Erasure",
     "Fork",
     "Kernel",
     "Listing",
     "Page",
+    "Receipt",
     "RunOutcome",
     "answer_item",
     "doubts_of",
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from agentos.kernel.commands import answer_item
     from agentos.kernel.conversation import Conversation, Fork
     from agentos.kernel.doubts import Doubt, doubts_of, resolve_item
+    from agentos.kernel.erase_plan import ErasePlan
+    from agentos.kernel.erasure import Erasure, Receipt
     from agentos.kernel.kernel import Kernel, open
     from agentos.kernel.listing import Listing, Page
     from agentos.kernel.outcome import RunOutcome
@@ -33,10 +38,13 @@ else:
     _HOMES = {
         "Conversation": "agentos.kernel.conversation",
         "Doubt": "agentos.kernel.doubts",
+        "ErasePlan": "agentos.kernel.erase_plan",
+        "Erasure": "agentos.kernel.erasure",
         "Fork": "agentos.kernel.conversation",
         "Kernel": "agentos.kernel.kernel",
         "Listing": "agentos.kernel.listing",
         "Page": "agentos.kernel.listing",
+        "Receipt": "agentos.kernel.erasure",
         "RunOutcome": "agentos.kernel.outcome",
         "answer_item": "agentos.kernel.commands",
         "doubts_of": "agentos.kernel.doubts",

@@ -6,21 +6,32 @@ import asyncio
 import contextlib
 import uuid
 
+import msgspec
+
 from agentos.clock import Clock
-from agentos.components import ConversationState, ConversationStatus, Resolution, TurnConfig, Verdict
+from agentos.components import (
+    ConversationConfig,
+    ConversationState,
+    ConversationStatus,
+    Resolution,
+    TurnConfig,
+    Verdict,
+)
 from agentos.effects import Runner
 from agentos.errors import (
     AlreadyResolved,
     ConfigurationError,
     ConversationBusy,
     ConversationClosed,
+    ConversationErased,
+    ConversationHeld,
     InputRefused,
     KernelClosed,
 )
 from agentos.events.entry import Registry
-from agentos.events.intake import Answer, Cancel, Control, ControlItem, Input, Item
+from agentos.events.intake import Answer, Cancel, Control, ControlItem, Erase, Input, Item
 from agentos.events.kinds import InputReceived
-from agentos.ids import CONVERSATION, CallId, LogId, log_and_seq, name_of
+from agentos.ids import CONVERSATION, CallId, LogId, Name, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel.doubts import resolve_item
 from agentos.kernel.loaded import Loaded, Ticket
@@ -64,6 +75,16 @@ class Commands:
         if self.closed:
             raise KernelClosed
 
+    async def agent_of(self, log: LogId) -> Name | None:
+        """Whose next turn this kernel runs in a conversation; None when another process owns it. Raises KernelClosed."""
+        self.check_open()
+        try:
+            loaded = self._ticker.loaded.get(log) or await self._logs.get(log)
+        except Foreign:
+            return None
+        config = loaded.slice.get(CONVERSATION, ConversationConfig)
+        return config.slug if config is not None else None
+
     async def send(self, log: LogId, text: str, key: str | None, ephemeral: bool) -> int:
         self._check_input(text)
         if key is not None:
@@ -104,7 +125,7 @@ class Commands:
             bytes_max=self._settings.input_bytes_max,
         )
         try:
-            await self._logs.get(log)
+            _check_not_erased(log, (await self._logs.get(log)).slice.get(CONVERSATION, ConversationState))
             mine = True
         except Foreign:
             mine = False
@@ -114,10 +135,11 @@ class Commands:
             self._logs.route(log, item, key)
 
     async def interrupt(self, log: LogId, by: str) -> None:
-        await self._command(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=name_of(by)))
+        await self._command(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=name_of(by)), lets_go=True)
 
     async def control(self, log: LogId, control: Control) -> None:
-        await self._command(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
+        key, item = f"control:{uuid.uuid4().hex}", ControlItem(control=control)
+        await self._command(log, key, item, lets_go=control is Control.UNPAUSE)
 
     async def outcome(self, log: LogId) -> RunOutcome | None:
         """Waits for the end of the open turn; None when there is none.
@@ -129,6 +151,7 @@ class Commands:
         except Foreign as error:
             raise await busy_elsewhere(self._store, log) from error
         state = loaded.slice.get(CONVERSATION, ConversationState)
+        _check_not_erased(log, state)
         if state is None or not (state.open_turn or state.waiting):
             return None
         config = loaded.slice.get(state.open_turn, TurnConfig)
@@ -150,6 +173,7 @@ class Commands:
     async def _accepting(self, log: LogId) -> Loaded:
         loaded = await self._logs.get(log)
         state = loaded.slice.get(CONVERSATION, ConversationState)
+        _check_not_erased(log, state)
         if state is not None and state.status is ConversationStatus.CLOSED:
             raise ConversationClosed(log)
         waiting = len(loaded.intake) + (len(state.waiting) if state is not None else 0)
@@ -163,6 +187,26 @@ class Commands:
         item = Input(text=text, ephemeral=ephemeral, ticket=self._last_ticket)
         self._ticker.feed(loaded, item, alone=not len(self._runner))
 
+    async def erase(self, log: LogId, item: Erase) -> int:
+        """The seq of the receipt, stored. Raises ConversationClosed when the item calls for nothing (any more), Foreign."""
+        self.check_open()
+        try:
+            loaded = await self._logs.get(log)
+        except ConversationHeld as held:  # by its inbox: the word lets it go
+            raise Foreign(log) from held
+        stored: asyncio.Future[int] = self._loop.create_future()
+        self._last_ticket += 1
+        self._ticker.waiters.tickets[self._last_ticket] = Ticket(stored, None)
+        item = msgspec.structs.replace(item, ticket=self._last_ticket)
+        self._ticker.feed(loaded, item, alone=not len(self._runner))
+        return await stored
+
+    async def by_inbox(self, log: LogId, key: str, item: Item) -> bool:
+        """Whether the owner of a log, another process, took an item within inbox_wait_s. Raises ConversationBusy,
+        ConversationErased."""
+        await self._post(log, key, item)
+        return bool(await self._until_taken(log, key))
+
     async def _send_by_inbox(self, log: LogId, key: str, text: str, ephemeral: bool) -> int:
         """By way of the store, which remembers the key; whoever owns the log takes it.
 
@@ -171,18 +215,25 @@ class Commands:
         item = Input(text=text, ephemeral=ephemeral, key=name_of(key))
         inbox_key = f"input:{item.key}"
         await self._post_input(log, inbox_key, item)
+        end = await self._until_taken(log, inbox_key)
+        if not end:
+            raise await busy_elsewhere(self._store, log, key)
+        return await self._input_in_unit(log, end, item)
+
+    async def _until_taken(self, log: LogId, key: str) -> int:
+        """The seq of the end of the unit that took an item, 0 when none has within inbox_wait_s."""
         poll_s = self._settings.inbox_poll_ms / 1000 / POLLS_OF_A_SENDER
         until = self._clock.monotonic() + self._settings.inbox_wait_s
         polls = 0
-        while not (end := await self._store.inbox_seq(log, inbox_key)):
+        while not (end := await self._store.inbox_seq(log, key)):
             if self._clock.monotonic() >= until:
-                raise await busy_elsewhere(self._store, log, key)
+                return 0
             polls += 1
             if polls % POLLS_PER_LOOK == 0:
                 await self._take_over(log)
             await self._clock.sleep(poll_s)
             self.check_open()
-        return await self._input_in_unit(log, end, item)
+        return end
 
     async def _post_input(self, log: LogId, key: str, item: Input) -> None:
         """An input that stands in the inbox already is not refused, however much stands there."""
@@ -202,35 +253,57 @@ class Commands:
             await self._logs.take_inbox(log)
 
     async def _input_in_unit(self, log: LogId, end: int, item: Input) -> int:
-        """The seq of an input's entry in the unit that took it. Raises ConversationClosed when the unit dropped it."""
+        """The seq of an input's entry in the unit that took it. Raises ConversationClosed when the unit dropped it, or
+        ConversationErased."""
         (last,) = await self._store.entries(log, end - 1, end)
         stored = await self._store.entries(log, last.unit - 1, end)
         for unit in decode_units(log, stored, self._registry):
             for entry in unit:
                 if isinstance(entry.data, InputReceived) and entry.data.key == item.key:
                     return entry.seq
+        row = await self._store.log(log)
+        if row is not None and row.erased_at is not None:
+            raise ConversationErased(log, row.erased_at)
         raise ConversationClosed(log)
 
-    async def _command(self, log: LogId, key: str, item: Item) -> None:
-        """By way of the inbox, whoever owns the log: it is stored when this returns. Raises ConversationBusy."""
+    async def _command(self, log: LogId, key: str, item: Item, *, lets_go: bool = False) -> None:
+        """By way of the inbox, whoever owns the log: it is stored when this returns. Raises ConversationBusy.
+
+        lets_go: a word with which a conversation that an import brought may be taken. Raises ConversationHeld without.
+        """
         self.check_open()
         try:
             loaded = await self._logs.get(log)
         except Foreign:
             await self._post(log, key, item)
             return
+        except ConversationHeld:
+            if not lets_go:
+                raise
+            await self._post(log, key, item)
+            await self._logs.get(log)
+            return
+        _check_not_erased(log, loaded.slice.get(CONVERSATION, ConversationState))
         if len(loaded.intake) >= self._settings.inbox_max:
             raise ConversationBusy(log, len(loaded.intake))
         if await self._store.post(inbox_row(log, key, item)):
             self._logs.route(log, item, key)
 
     async def _post(self, log: LogId, key: str, item: Item) -> None:
-        """Into the inbox, unless it is full. Raises ConversationBusy."""
+        """Into the inbox, unless it is full. Raises ConversationBusy, ConversationErased."""
+        row = await self._store.log(log)
+        if row is not None and row.erased_at is not None:
+            raise ConversationErased(log, row.erased_at)
         if await self._store.inbox_seq(log, key) is None:
             waiting = len(await self._store.inbox(log))
             if waiting >= self._settings.inbox_max:
                 raise ConversationBusy(log, waiting)
         await self._store.post(inbox_row(log, key, item))
+
+
+def _check_not_erased(log: LogId, state: ConversationState | None) -> None:
+    if state is not None and state.erased_at is not None:
+        raise ConversationErased(log, state.erased_at)
 
 
 def answer_item(request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> tuple[LogId, str, Answer]:

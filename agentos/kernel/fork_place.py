@@ -52,7 +52,20 @@ async def place_of(store: Store, row: LogRow, at: int | None, calls: Sequence[in
             raise ForkRefused(row.id, f"{_name(row, call)} has ended at seq {upto}, with its own result", open_at)
         if upto < call:
             raise ForkRefused(row.id, f"{_name(row, call)} is not there yet at seq {upto}", open_at)
-    return Place(await _holder(store, row, upto), upto)
+    return Place((await holder_of(store, row, upto)).id, upto)
+
+
+async def holder_of(store: Store, row: LogRow, seq: int) -> LogRow:
+    """The log that has the entry for its own: a fork of what a fork shares is one of the log that it shares it with.
+
+    Errors: StoreDamaged.
+    """
+    while row.forked_from is not None and seq <= row.upto:
+        above = await store.log(row.forked_from)
+        if above is None:
+            raise StoreDamaged(store.url, f"{row.id} is a fork of {row.forked_from}, which is not there")
+        row = above
+    return row
 
 
 async def ends_of(store: Store, row: LogRow, after: int, calls: Collection[int]) -> dict[int, End]:
@@ -94,16 +107,6 @@ async def _end_of_unit(store: Store, row: LogRow, at: int) -> int:
     rest = await store.entries(row.id, at, row.seq, PAGE_ENTRIES)
     end = next((entry.seq - 1 for entry in rest if entry.unit > 1), rest[-1].seq)
     raise ForkRefused(row.id, f"its first unit has not ended at seq {at}", end)
-
-
-async def _holder(store: Store, row: LogRow, upto: int) -> LogId:
-    """The log that has the entry for its own: a fork of what a fork shares is one of the log that it shares it with."""
-    while row.forked_from is not None and upto <= row.upto:
-        above = await store.log(row.forked_from)
-        if above is None:
-            raise StoreDamaged(store.url, f"{row.id} is a fork of {row.forked_from}, which is not there")
-        row = above
-    return row.id
 
 
 async def _ends(store: Store, row: LogRow, after: int) -> AsyncIterator[Entry]:

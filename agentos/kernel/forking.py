@@ -23,7 +23,7 @@ from agentos.components import (
     TurnConfig,
     TurnState,
 )
-from agentos.errors import ForkRefused, StoreUnavailable, UnknownConversation
+from agentos.errors import ConversationErased, ForkRefused, StoreUnavailable, UnknownConversation
 from agentos.events.entry import Registry
 from agentos.events.intake import Branch, Given, Resume, Wake, WakeReason
 from agentos.ids import (
@@ -42,7 +42,7 @@ from agentos.ids import (
 )
 from agentos.journal import Folded, Head, decode_units, load_log, seal
 from agentos.kernel.catalog import Catalog
-from agentos.kernel.fork_place import Place, ends_of, place_of
+from agentos.kernel.fork_place import Place, ends_of, holder_of, place_of
 from agentos.kernel.logs import Logs
 from agentos.kernel.recovery import Recovery
 from agentos.kernel.tick import Ticker
@@ -62,6 +62,13 @@ class Forked(msgspec.Struct, frozen=True, kw_only=True):
     parent: LogId
     upto: int
     turn: int = 0
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The agent of the conversation whose entry a fork goes on from, and whether that is a fork."""
+
+    agent: Name
+    is_fork: bool
 
 
 class Forking:
@@ -92,6 +99,8 @@ class Forking:
         row = await self._store.log(log)
         if row is None or row.kind != Kind.CONVERSATION.value:
             raise UnknownConversation(log)
+        if row.erased_at is not None:
+            raise ConversationErased(log, row.erased_at)
         results = {await self._seq_of(row, call): text for call, text in replaced.items()}
         place = await place_of(self._store, row, at, tuple(results))
         folded = await load_log(self._store, log, self._registry, upto=place.upto)
@@ -100,6 +109,16 @@ class Forking:
         branch = await self._branch(id_, log, folded, agent, given)
         turn = await self._begin(folded, branch, place)
         return Forked(id=id_, parent=place.log, upto=place.upto, turn=turn)
+
+    async def origin_of(self, log: LogId, at: int | None) -> Origin:
+        """Whose entry a fork at this seq would go on from, None at the end. Raises UnknownConversation, StoreDamaged."""
+        row = await self._store.log(log)
+        if row is None:
+            raise UnknownConversation(log)
+        holder = await holder_of(self._store, row, at if at is not None else row.seq)
+        sql = "select agent from conversations where id = ?"
+        ((slug,),) = (await self._store.query(sql, (holder.id,))).rows
+        return Origin(Name(slug), holder.forked_from is not None)
 
     async def _seq_of(self, row: LogRow, call: str) -> int:
         """A call of the log, or of one that it shares entries with. Raises ForkRefused."""

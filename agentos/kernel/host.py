@@ -99,6 +99,10 @@ class LiveHost:
         if self.slots.of(loaded.log):
             self._spawn(self._free_slots(loaded.log))
 
+    def erased(self, loaded: Loaded, at: Micros) -> None:
+        """Its texts are gone from the store, and leave memory."""
+        self._logs.erased(loaded, at)
+
     async def _free_slots(self, log: LogId) -> None:
         """No unit of a lost log will free its slots. A tool keeps its own until it has let go; a log that came back has
         taken them over."""

@@ -25,7 +25,7 @@ from agentos.ids import Kind, LogId, Name, agent_id, hashed_id
 from agentos.kernel.administration import Administration
 from agentos.kernel.agents import Agent, bound
 from agentos.kernel.catalog import Catalog
-from agentos.kernel.tick import STORE_RETRY_S
+from agentos.kernel.unknown_commits import STORE_RETRY_S
 from agentos.resources import Scope
 from agentos.resources.scope import Level
 from agentos.toolboxes.base import Reloadable, Toolbox, unavailable_of

@@ -11,7 +11,7 @@ from agentos.journal import Head, Times
 from agentos.kernel.inner import Asked, InnerCalls
 from agentos.kernel.outcome import RunOutcome
 from agentos.persistence.base import WakeupRow
-from agentos.world import Slice
+from agentos.world import Slice, View
 
 
 class Loaded:
@@ -58,6 +58,11 @@ class Loaded:
         if self.inner is None:
             self.inner = InnerCalls(self.log)
         return self.inner.ask(item)
+
+    def tell_refused(self, view: View) -> None:
+        """Inner calls that a pass took and did not store hear of it."""
+        if self.inner is not None:
+            self.inner.refused(view.taken)
 
     def key_of(self, item: Item) -> str | None:
         """The inbox key that an item came under; forgotten once asked."""

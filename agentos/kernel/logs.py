@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -21,15 +21,24 @@ from agentos.components import (
     TurnState,
 )
 from agentos.effects import Runner
-from agentos.errors import KernelClosed, StoreDamaged, StoreUnavailable, UnknownConversation
+from agentos.errors import (
+    ConversationErased,
+    ConversationHeld,
+    KernelClosed,
+    StoreDamaged,
+    StoreUnavailable,
+    UnknownConversation,
+)
 from agentos.events.entry import Registry, seed_digest
 from agentos.events.intake import POST_KIND, POSTED, Delegate, Item, Resume, Start
-from agentos.ids import CONVERSATION, Digest, Kind, LogId
+from agentos.ids import CONVERSATION, Digest, Kind, LogId, Name
 from agentos.journal import Folded, Head, Times, load_log
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.dormant import SHORT, Dormant
+from agentos.kernel.held import is_held
 from agentos.kernel.loaded import Loaded
-from agentos.kernel.tick import STORE_RETRY_S, Ticker
+from agentos.kernel.tick import Ticker
+from agentos.kernel.unknown_commits import STORE_RETRY_S
 from agentos.kernel.waiters import fail_asks, unheard
 from agentos.persistence.base import InboxRow, LogRow, Store
 from agentos.world import World
@@ -62,6 +71,8 @@ class Logs:
         self._fed: set[tuple[str, str]] = set()
         self._taken: set[tuple[str, str]] = set()
         self._reading = 0
+        self.take_agent: Callable[[Name], Awaitable[None]] | None = None
+        """Has the agent of a fork in force, which may be installed in the process alone that forked."""
         self._due: deque[LogId] = deque()
         self.dormant = Dormant(ticker.clock, self._wake)
         self.mine: set[LogId] = set()
@@ -126,7 +137,7 @@ class Logs:
                     return
                 begun = self.begin(log, item.start)
             loaded = begun
-        except (Foreign, KernelClosed):
+        except (Foreign, KernelClosed, ConversationHeld):
             self._fed.discard((log, key))  # its owner takes it from the inbox
             return
         if not any(known == key for known in loaded.keys.values()):
@@ -183,6 +194,15 @@ class Logs:
             if not self._ticker.waiters.tell(item, error) and type(item) in POST_KIND and id(item) not in keyed:
                 self._background(self._hand_on(log, item))
         self._ticker.waiters.begun(loaded)
+        fail_asks(loaded, error)
+
+    def erased(self, loaded: Loaded, at: int) -> None:
+        """It leaves memory with all that came for it meanwhile, and who sent that is told. What lies in the inbox is taken
+        from there, and dropped, when the log is loaded again."""
+        self.unload(loaded)
+        error = ConversationErased(loaded.log, at)
+        for item in loaded.intake:
+            self._ticker.waiters.tell(item, error)
         fail_asks(loaded, error)
 
     async def _hand_on(self, log: LogId, item: Item) -> None:
@@ -295,11 +315,16 @@ class Logs:
             raise UnknownConversation(log)
         taken_over = row.owner != self._ticker.writer or log not in self.mine
         if taken_over:
+            if await is_held(self._store, row):
+                raise ConversationHeld(log)
             row = await self._store.claim(log)
             if row is None:
                 self.mine.discard(log)
                 raise Foreign(log)
         folded = await self._read(log)
+        config = folded.slice.get(CONVERSATION, ConversationConfig)
+        if row.forked_from is not None and config is not None and self.take_agent is not None:
+            await self.take_agent(config.slug)
         alarms = await self._store.wakeups(log) if taken_over or log in self.dormant else []
         posted = await self._store.inbox(log) if taken_over else []
         if log in self._overtaken:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection
 
 from agentos.components import CallState, CallStatus
-from agentos.errors import StoreUnavailable, UnknownConversation
+from agentos.errors import ConversationHeld, StoreUnavailable, UnknownConversation
 from agentos.ids import LogId
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.logs import Foreign, Logs
@@ -68,7 +68,7 @@ class Recovery:
         """Whether a turn of it was open, or is now; a short one may have ended already."""
         try:
             loaded = await self._logs.get(log)
-        except Foreign:
+        except (Foreign, ConversationHeld):
             return False
         except UnknownConversation:
             loaded = None

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentos.components import TurnConfig
-from agentos.errors import AgentosError, ConversationClosed, KernelClosed
+from agentos.errors import AgentosError, ConversationClosed, ConversationErased, KernelClosed
 from agentos.events.entry import Draft
-from agentos.events.intake import Input, Item, Start
+from agentos.events.intake import Erase, Input, Item, Start
 from agentos.kernel.loaded import Loaded, Ticket
 from agentos.kernel.outcome import RunOutcome, outcome_of
 from agentos.systems.schedule import PassFailure
@@ -56,6 +56,13 @@ class Waiters:
         if ticket.ended is not None:
             loaded.asks[seq] = ticket.ended
 
+    def erased(self, seq: int, draft: Draft) -> None:
+        """The receipt of an erase is stored at this seq."""
+        fed = draft.fed
+        ticket = self.tickets.pop(fed.ticket, None) if type(fed) is Erase and fed.ticket else None
+        if ticket is not None and ticket.stored is not None and not ticket.stored.done():
+            ticket.stored.set_result(seq)
+
     def turn_finished(self, loaded: Loaded, view: View, turn: int) -> None:
         outcome = None
         for seq in view.get(turn, TurnConfig).inputs if loaded.asks else ():
@@ -66,7 +73,7 @@ class Waiters:
 
     def tell(self, item: Item, error: Exception) -> bool:
         """Whether somebody waits for this item, and now knows that it is not stored."""
-        ticket = self.tickets.pop(item.ticket, None) if type(item) is Input and item.ticket else None
+        ticket = self.tickets.pop(item.ticket, None) if isinstance(item, _TICKETED) and item.ticket else None
         if ticket is None:
             return False
         ticket.fail(error)
@@ -74,14 +81,16 @@ class Waiters:
 
     def is_told(self, loaded: Loaded, item: Item) -> bool:
         """Whether somebody knows already that this item is not stored; then it must not be, later."""
-        if type(item) is Input:
+        if isinstance(item, _TICKETED):
             return bool(item.ticket) and item.ticket not in self.tickets
         return type(item) is Start and loaded.begun is None
 
     def dropped(self, view: View) -> None:
         """An input that a pass took and did not store came too late for its conversation."""
+        state = view.conversation
+        erased_at = state.erased_at if state is not None else None
         for item in view.taken:
-            self.tell(item, ConversationClosed(view.log))
+            self.tell(item, ConversationErased(view.log, erased_at) if erased_at else ConversationClosed(view.log))
 
     def fail(self, loaded: Loaded, items: Sequence[Item], error: Exception) -> None:
         """Everybody who waits for these items, or for a turn of the conversation."""
@@ -96,7 +105,10 @@ class Waiters:
             return
         cause = failures[0].error.error
         error = cause if isinstance(cause, AgentosError) else failures[0].error
+        seen = {id(item) for item in view.intake}
         for item in list(loaded.intake):
+            if type(item) is Erase and id(item) not in seen:
+                continue  # it came meanwhile, and no turn has to begin for it
             if self.tell(item, error):
                 loaded.intake.remove(item)
         fail_asks(loaded, error)
@@ -108,6 +120,10 @@ class Waiters:
         for conversation in loaded:
             self.begun(conversation, KernelClosed())
             fail_asks(conversation, KernelClosed())
+
+
+_TICKETED = (Input, Erase)
+"""The items that somebody may wait for."""
 
 
 def fail_asks(loaded: Loaded, error: Exception) -> None:

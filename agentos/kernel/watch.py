@@ -10,7 +10,7 @@ import msgspec
 
 from agentos.errors import StoreUnavailable
 from agentos.events.entry import Draft, Entry
-from agentos.events.kinds import ModelFinished, ModelRequested
+from agentos.events.kinds import ModelFinished, ModelRequested, PayloadErased
 from agentos.events.model import ModelDelta
 from agentos.ids import LogId, Micros
 
@@ -23,6 +23,8 @@ class StreamGap(msgspec.Struct, frozen=True):
 
 
 Watched = Entry | ModelDelta | StreamGap
+Read = Callable[[int], Awaitable[list[Entry]]]
+"""Stored entries after a seq."""
 
 
 class Watcher:
@@ -47,6 +49,11 @@ class Watcher:
                 self._queue.clear()
         self._queue.append(item)
         self._news.set()
+
+    def forget(self) -> None:
+        """What waits was erased since: it is read again, as it stands now."""
+        self.gap = self.gap or bool(self._queue)
+        self._queue.clear()
 
     def close(self) -> None:
         self.closed = True
@@ -87,6 +94,9 @@ class Watchers:
         watchers = self._by_log.get(log)
         if watchers is None:
             return
+        if drafts and type(drafts[0].data) is PayloadErased:
+            for watcher in watchers:
+                watcher.forget()
         for seq, draft in enumerate(drafts, first):
             entry = as_entry(log, draft, seq, first, at, writer)
             for watcher in watchers:
@@ -95,6 +105,15 @@ class Watchers:
     def delta(self, delta: ModelDelta) -> None:
         for watcher in self._by_log.get(delta.log, ()):
             watcher.put(delta)
+
+    async def watch(self, log: LogId, read: Read, after: int, poll_s: float) -> AsyncIterator[Watched]:
+        """Everything after a seq, without end; see `follow`."""
+        watcher = self.add(log)
+        try:
+            async for item in follow(watcher, read, after, poll_s):
+                yield item
+        finally:
+            self.remove(watcher)
 
     def add(self, log: LogId) -> Watcher:
         watcher = Watcher(log, self._limit)
@@ -128,10 +147,6 @@ def as_entry(log: LogId, draft: Draft, seq: int, unit: int, at: Micros, writer: 
         at=at,
         writer=writer,
     )
-
-
-Read = Callable[[int], Awaitable[list[Entry]]]
-"""Stored entries after a seq."""
 
 
 async def follow(watcher: Watcher, read: Read, after: int, poll_s: float) -> AsyncIterator[Watched]:

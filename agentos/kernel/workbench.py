@@ -20,9 +20,10 @@ from agentos.governance.schema import problems_of
 from agentos.ids import CallId, ConversationId, Kind, Name, RandomIds, TurnId, call_id, turn_id
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
+from agentos.resources.process.partial import partial_of
 from agentos.toolboxes.base import Failed, Finish, Toolbox, ToolboxProblem, notes_of, unavailable_of
 from agentos.toolboxes.base import problems_of as toolbox_problems
-from agentos.toolboxes.results import Media, partial_of, text_of
+from agentos.toolboxes.results import Media, text_of
 
 DEPTH_MAX = 8
 """How deep calls of tools may call other tools."""

@@ -156,6 +156,11 @@ class Unit(msgspec.Struct, kw_only=True, gc=False):
     erases: int = 0
 
 
+def erased_at(unit: Unit) -> int:
+    """When a unit that erases did so: the time of the entry that comes right behind what it erases, its receipt."""
+    return next((at for seq, _, _, _, _, at, *_ in unit.entries if seq > unit.erases), unit.entries[-1][5])
+
+
 class StoredEntry(msgspec.Struct, kw_only=True, gc=False):
     """An entry as it stands: raw head, digest, and its payload rows (i, name, salt, body), body None when erased."""
 
@@ -243,6 +248,15 @@ class Store(Protocol):
     async def damages(self) -> Sequence[object]:
         """Places in its own files that are not as they were written, each told by `str`; none where a database looks
         after its files."""
+
+    async def settle_erased(self) -> bool:
+        """Waits until the bytes that units of this store erased are overwritten in its own files, too, for a bound of
+        time, and says whether they are; a later call goes on, and so does `close`. What stands outside of the store
+        (backups, replicas, a server's log, blocks that a disk has put aside) is not known to it. Raises StoreError."""
+
+    async def compact(self) -> bool:
+        """Writes the files of the store anew without what it no longer holds, where it has such, and then is as
+        `settle_erased`. It takes as long as the store is large, and others cannot write meanwhile. Raises StoreError."""
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         """One reading statement over all tables and views. Raises QueryRefused."""

@@ -7,7 +7,7 @@ through the code that writes SQLite files.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,57 +24,18 @@ from agentos.persistence.base import (
     WakeupRow,
     WriterRow,
 )
+from agentos.persistence.memory_state import MemoryLog, MemoryState, Operation, Posting
 from agentos.persistence.projection import in_batches, make_querier
 from agentos.persistence.rows import message_payload
-from agentos.persistence.state import HeldLog, StoreState, refusal
+from agentos.persistence.state import refusal
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
     import sqlite3
 
     from agentos.persistence.sqlite.querying import Querier
-    from agentos.persistence.sqlite.writing import Writing
-
-Operation = Unit | Callable[["Writing"], object]
-"""What was done: a unit, or something else, as it is done to a database."""
 
 _FED_AT_ONCE = 256
-
-
-class _Log(HeldLog):
-    """One log with its units in order."""
-
-    __slots__ = ("units",)
-
-    def __init__(self, row: LogRow) -> None:
-        HeldLog.__init__(self, row)
-        self.units: list[Unit] = []
-
-    def add(self, unit: Unit) -> None:
-        """A unit that is the next one."""
-        row = self.row
-        row.seq, row.digest = unit.seq, unit.digest
-        self.units.append(unit)
-        for message in unit.messages:
-            if message[1] == "user":
-                self.last_input = message[0]
-        if unit.turns or unit.conversation is not None:
-            self.show(unit.conversation, unit.turns)
-
-
-class _Kept(StoreState[_Log]):
-    """What all handles on the same data share."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.definitions: dict[str, tuple[str, str]] = {}
-        self.operations: list[Operation] = []
-
-    def keep(self, unit: Unit) -> None:
-        """What a unit changes beside its log."""
-        self.keep_waits(unit)
-        for digest, kind, body in unit.definitions:
-            self.definitions.setdefault(digest, (kind, body))
 
 
 class MemoryStore:
@@ -85,7 +46,7 @@ class MemoryStore:
 
     def __init__(self, beside: MemoryStore | None = None, *, settings: Settings | None = None) -> None:
         self.url = "memory:"
-        self._kept: _Kept = _Kept() if beside is None else beside._kept
+        self._kept: MemoryState = MemoryState() if beside is None else beside._kept
         self._settings = settings or Settings()
         self._number = 0
         self._own_operations = 0
@@ -130,12 +91,14 @@ class MemoryStore:
             return refused
         if log is None:
             assert unit.create is not None
-            log = kept.logs[unit.log] = _Log(msgspec.structs.replace(unit.create))
-        log.add(unit)
-        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions:
+            log = kept.logs[unit.log] = MemoryLog(msgspec.structs.replace(unit.create))
+        log.add(unit, len(kept.operations))
+        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions or unit.erases:
             kept.keep(unit)
         kept.operations.append(unit)
         self._own_operations += 1
+        if unit.erases:
+            kept.erase(unit)
         return Verdict.STORED
 
     async def log(self, log: str) -> LogRow | None:
@@ -185,7 +148,7 @@ class MemoryStore:
     def _units(self, log: str) -> Iterator[tuple[Unit, int]]:
         """The units of a log in order, each with the last seq that counts; a fork begins with those it shares."""
         for found, end in self._kept.line(log, self.url):
-            for unit in found.units:
+            for unit in map(self._kept.unit_at, found.units):
                 if unit.previous_seq < end:
                     yield unit, end
 
@@ -204,7 +167,8 @@ class MemoryStore:
         if self._kept.knows(row.log, row.key):
             return False
         self._kept.post(row)
-        self._did(lambda writing: writing.post(row))
+        self._kept.posted(row.log)
+        self._did(Posting(row))
         return True
 
     async def inbox(self, log: str | None = None) -> list[InboxRow]:
@@ -221,6 +185,14 @@ class MemoryStore:
 
     async def writers(self) -> list[WriterRow]:
         return list(self._kept.writers.values())
+
+    async def settle_erased(self) -> bool:
+        """What was erased is in no object of the store any more."""
+        self._check_open()
+        return True
+
+    async def compact(self) -> bool:
+        return await self.settle_erased()
 
     async def damages(self) -> Sequence[object]:
         return ()

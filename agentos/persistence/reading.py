@@ -8,10 +8,11 @@ from typing import Any
 from agentos.errors import StoreDamaged
 from agentos.persistence.base import InboxRow, LogRow, StoredEntry, TakenKey, WakeupRow
 from agentos.persistence.rows import message_payload
+from agentos.persistence.scanning import SqlScan
 
 Row = tuple[Any, ...]
 
-_LOG = "SELECT id, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto FROM logs"
+_LOG = "SELECT id, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto, erased_at FROM logs"
 LOG_BY_ID = _LOG + " WHERE id = ?"
 _ALL_LOGS = _LOG + " ORDER BY n"
 _LOGS_OF_KIND = _LOG + " WHERE kind = ? ORDER BY n"
@@ -47,7 +48,7 @@ SEQ_MAX = 2**63 - 1
 
 def log_row(row: Row) -> LogRow:
     """A log from a row of LOG_BY_ID."""
-    id_, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto = row
+    id_, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto, erased_at = row
     return LogRow(
         id=id_,
         kind=kind,
@@ -60,10 +61,11 @@ def log_row(row: Row) -> LogRow:
         tenant=tenant,
         forked_from=forked_from,
         upto=upto,
+        erased_at=erased_at,
     )
 
 
-class SqlReads:
+class SqlReads(SqlScan):
     """The reads of a Store; an adapter adds `_fetch`."""
 
     url: str

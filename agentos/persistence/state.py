@@ -37,6 +37,8 @@ class Waits(Protocol):
     def wakeups(self) -> Sequence[WakeupRow]: ...
     @property
     def woken(self) -> Sequence[WakeupRow]: ...
+    @property
+    def erases(self) -> int: ...
 
 
 class HeldLog:
@@ -102,6 +104,10 @@ class StoreState(Generic[L]):
             self._wakeups.get(over.log, {}).pop((over.reason, over.turn, over.call), None)
         for due in unit.wakeups:
             self._wakeups.setdefault(due.log, {})[due.reason, due.turn, due.call] = due
+        if unit.erases:
+            for row in self.waiting(unit.log):
+                del self._waiting[row.log, row.key]
+                self.remember(TakenKey(log=row.log, key=row.key, kind=row.kind, seq=unit.seq))
 
     def post(self, row: InboxRow) -> None:
         """Nothing when the key is known already."""

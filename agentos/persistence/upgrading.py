@@ -120,6 +120,7 @@ def _sqlite_transaction(path: str, busy_timeout_ms: int) -> Iterator[Connection]
     engine = create_engine("sqlite://", creator=lambda: _connect(path, busy_timeout_ms), poolclass=NullPool)
     try:
         with engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA secure_delete=ON")  # an erase could not find what stands on freed pages
             connection.exec_driver_sql("BEGIN IMMEDIATE")  # by hand: sqlite3's own transactions begin after DDL
             yield connection
             connection.commit()

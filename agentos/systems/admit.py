@@ -28,6 +28,7 @@ from agentos.events.intake import (
     Control,
     ControlItem,
     Delegate,
+    Erase,
     HookReport,
     InnerCall,
     Input,
@@ -52,6 +53,7 @@ from agentos.events.kinds import (
 )
 from agentos.ids import CONVERSATION, CallId, Micros, Name, log_and_seq
 from agentos.systems.ending import replace, settling, stopping
+from agentos.systems.erasing import admit_erasure, is_erased
 from agentos.systems.inner import is_asked
 from agentos.systems.resolve import admit_resolution
 from agentos.systems.schedule import system
@@ -269,7 +271,10 @@ def _control(view: View, item: ControlItem) -> Decision:
 
 
 def _late_child(view: View, item: ChildEnded) -> Decision:
-    """The end of a child whose call waits for it belongs to `call` and `settle`; a later one is only recorded."""
+    """The end of a child whose call waits for it belongs to `call` and `settle`; a later one is only recorded, and not even
+    that once the conversation is erased."""
+    if is_erased(view):
+        return Decision(dropped=(item,))
     call = log_and_seq(item.call)[1]
     state = view.find(call, CallState)
     if state is not None and state.status is CallStatus.STARTED:
@@ -328,6 +333,7 @@ _TAKE: dict[type, Callable[[View, Any], Decision]] = {
     Cancel: _cancel,
     Wake: _wake,
     ControlItem: _control,
+    Erase: admit_erasure,
     ChildEnded: _late_child,
     SlotFree: _free,
     Answer: _stale_answer,

@@ -17,6 +17,7 @@ from agentos.components import (
     CallConfig,
     CallState,
     CallStatus,
+    GivenEnd,
     Phase,
     ToolSpec,
     TurnConfig,
@@ -30,7 +31,9 @@ from agentos.events.intake import Answer, HookReport, Item, Wake, WakeReason
 from agentos.events.kinds import (
     ApprovalDecided,
     ApprovalRequested,
+    CallFinished,
     CallProposed,
+    CallSource,
     HookDecided,
     ModelFinished,
     WakeFired,
@@ -40,6 +43,7 @@ from agentos.governance.policy import judge, near_names
 from agentos.governance.schema import explain, normalized, problems_of
 from agentos.ids import Address, Micros, Name, Seq, log_and_seq
 from agentos.systems.ending import decided, finished_call, open_calls, replace
+from agentos.systems.resolve import capped
 from agentos.systems.schedule import system
 from agentos.world import Alarm, Decision, View
 from agentos.world.view import NOTHING
@@ -48,12 +52,14 @@ BEFORE_CALL = Name("before_call")
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """allow, ask or hook; or deny, with the status, kind and text of the result that the model gets."""
+    """allow, ask or hook; or deny, with the status, kind and text of the result that the model gets, or with the end that a
+    hook gives the call in place of running it."""
 
     verdict: Verdict
     status: CallStatus = CallStatus.PROPOSED
     kind: str = ""
     text: str = ""
+    given: GivenEnd | None = None
 
 
 ALLOWED = Judged(Verdict.ALLOW)
@@ -244,7 +250,7 @@ def _hook_decided(view: View, state: TurnState, item: HookReport) -> Decision:
         config = replace(config, arguments=Address(Seq(view.next), 0))
     judged = _after_hook(context, config, item, view)
     draft = Draft(
-        data=HookDecided(point=item.point, verdict=item.verdict),
+        data=HookDecided(point=item.point, verdict=item.verdict, given=judged.given is not None),
         turn=view.turn,
         call=item.call,
         private=private,
@@ -267,7 +273,9 @@ def _after_hook(context: AgentContext, config: CallConfig, item: HookReport, vie
         return _by_approval(context, tool.name)
     arguments = item.arguments if item.arguments is not None else normalized(view.body(*config.arguments))
     judged = _by_policy(context, tool, arguments)
-    return ALLOWED if item.verdict is Verdict.ALLOW and judged.kind != "policy" else judged
+    if item.verdict is not Verdict.ALLOW or judged.kind == "policy":
+        return judged
+    return Judged(Verdict.DENY, given=item.given) if item.given is not None else ALLOWED
 
 
 def _answered(view: View, state: TurnState, item: Answer) -> Decision:
@@ -317,14 +325,19 @@ def _decide(
         drafts.append(Draft(data=ApprovalRequested(tool=tool), turn=turn, call=call))
         alarms = expiry(view, call)
     elif judged.verdict is Verdict.DENY:
-        result, _ = finished_call(
-            view,
-            state,
-            call,
-            decided(judged.status, judged.kind),
-            judged.text,
-            others_open=bool(others),
-            seq=view.next + 1,
-        )
+        end, text, whole = _end_of(view, judged)
+        seq = view.next + 1
+        result, _ = finished_call(view, state, call, end, text, others_open=bool(others), seq=seq, whole=whole)
+        result.by = draft.by if judged.given is not None else result.by
         drafts.append(result)
     return Decision(tuple(drafts), alarms=alarms)
+
+
+def _end_of(view: View, judged: Judged) -> tuple[CallFinished, str, str | None]:
+    """How a call ends that does not run, what is shown of its result, and the whole of it when that is more."""
+    given = judged.given
+    if given is None:
+        return decided(judged.status, judged.kind), judged.text, None
+    end = CallFinished(status=given.status, call_kind=given.kind, source=CallSource.HOOK, finish=given.finish)
+    shown = capped(given.text, view.pinned(view.turn).limits.result_chars)
+    return end, shown, given.text if shown != given.text else None

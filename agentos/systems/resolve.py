@@ -23,6 +23,7 @@ from agentos.events.intake import Probed, Resolve, Wake, WakeReason
 from agentos.events.kinds import CallDoubted, CallResolved, WakeFired
 from agentos.ids import CONVERSATION, Micros, log_and_seq
 from agentos.systems.ending import decided, finished_call, replace
+from agentos.systems.erasing import is_erased
 from agentos.world import Alarm, Decision, View
 from agentos.world.view import NOTHING
 
@@ -35,7 +36,7 @@ AGAIN = "a person has it tried again"
 def admit_resolution(view: View, item: Resolve) -> Decision:
     """What is said of a call that still waits is left to `call`; of one that ended as unknown it is kept for later."""
     log, call = log_and_seq(item.call)
-    if log != view.log or view.conversation is None:
+    if log != view.log or view.conversation is None or is_erased(view):
         return Decision(dropped=(item,))
     state = view.find(call, CallState)
     if state is None:  # settled long ago: that it was in doubt was looked up where the command was given

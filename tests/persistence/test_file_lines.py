@@ -15,10 +15,8 @@ from agentos.persistence.file.lines import (
     decode_whole,
     encode_line,
     is_whole,
-    line_of,
-    stored_entries,
-    unit_of,
 )
+from agentos.persistence.file.units import line_of, stored_entries, unit_of
 from agentos.testing.log_units import SALT, LogUnits, post_of, wakeup_of
 
 HEADS = [

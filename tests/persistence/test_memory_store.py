@@ -6,7 +6,9 @@ import time
 
 from agentos.persistence.base import InboxRow, Verdict
 from agentos.persistence.memory import MemoryStore
+from agentos.persistence.memory_state import Posting
 from agentos.testing.log_units import SALT, LogUnits, append
+from tests.persistence.erase_support import CANARY, erasing, fill, stored
 
 
 async def test_a_query_after_much_happened_shows_all_of_it() -> None:
@@ -58,3 +60,27 @@ async def test_an_append_takes_microseconds() -> None:
     await store.close()
 
     assert elapsed_s / len(units) < 50e-6  # measured: 1.3
+
+
+async def test_what_was_erased_is_in_nothing_that_the_store_holds() -> None:
+    store = MemoryStore()
+    log = await fill(store, await store.open("program"))
+    before = await store.query("select count(text) from messages"), _held(store)
+    await stored(store, erasing(log))
+    after = await store.query("select count(text) from messages where text like ?", (f"%{CANARY}%",)), _held(store)
+    again = MemoryStore(store)
+    texts = await again.query("select text from messages union select body from payloads union select body from inbox")
+    for handle in (store, again):
+        await handle.close()
+
+    assert before[0].rows[0][0] > 0
+    assert CANARY in before[1]
+    assert after[0].rows == [(0,)]
+    assert CANARY not in after[1]
+    assert CANARY not in str(texts.rows)
+
+
+def _held(store: MemoryStore) -> str:
+    """All that it keeps, as text."""
+    operations = (step.row if isinstance(step, Posting) else step for step in store._kept.operations)
+    return str([*operations, store._kept.waiting(None)])

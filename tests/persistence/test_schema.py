@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, bindparam, create_engine, delete, null, update
+from sqlalchemy import Table, bindparam, create_engine, delete, func, null, or_, update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.pool import StaticPool
@@ -67,6 +67,18 @@ def test_a_listing_reads_no_private_text() -> None:
     db.close()
 
 
+def test_an_erase_looks_at_no_other_log() -> None:
+    db = sqlite_file.open_in_memory()
+    erasing = [sql for name, sql in LITERAL.items() if name.startswith("ERASE_")]
+    plans = [db.execute(f"explain query plan {sql}", [1] * sql.count("?")).fetchall() for sql in erasing]
+    db.close()
+
+    assert len(plans) == 3
+    for plan in plans:
+        assert "SEARCH" in str(plan)
+        assert "SCAN" not in str(plan)
+
+
 def _upsert(table: Table) -> Insert:
     keys = [column.name for column in table.primary_key]
     apart = rows.SET_APART.get(table.name, ())
@@ -109,6 +121,16 @@ def _generated() -> dict[str, ClauseElement]:
         "TAKE_POST": update(schema.inbox)
         .values(salt=null(), body=null(), seq=bindparam("to_seq"))
         .where(inbox.log == bindparam(None), inbox.key == bindparam(None), inbox.seq.is_(None)),
+        "ERASE_PAYLOADS": update(schema.payloads)
+        .values(salt=null(), body=null())
+        .where(schema.payloads.c.n == bindparam(None), schema.payloads.c.seq <= bindparam(None)),
+        "ERASE_MESSAGES": update(schema.messages)
+        .values(salt=null(), text=null())
+        .where(schema.messages.c.n == bindparam(None), schema.messages.c.seq <= bindparam(None)),
+        "ERASE_POSTS": update(schema.inbox)
+        .values(salt=null(), body=null(), seq=func.coalesce(inbox.seq, bindparam("to_seq")))
+        .where(inbox.log == bindparam(None), or_(inbox.seq.is_(None), inbox.body.is_not(None))),
+        "MARK_ERASED": update(schema.logs).values(erased_at=bindparam("at")).where(logs.n == bindparam(None)),
         "SET_WAKEUP": _upsert(schema.wakeups),
         "DELETE_WAKEUP": delete(schema.wakeups).where(*(column == bindparam(None) for column in key_of_wakeup)),
         "INSERT_WRITER": _insert(schema.writers, "n", "beat_at", "ended_at"),

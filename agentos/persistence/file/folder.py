@@ -23,7 +23,8 @@ README = """\
 This folder is a store of agentos: what its conversations, agents and tools have said and done.
 
 store.json              names the format and its version
-segments/NNNNNNNN.jsonl what was done, one JSON object a line, oldest first; lines are only added
+segments/NNNNNNNN.jsonl what was done, one JSON object a line, oldest first; lines are only added, and texts that are
+                        erased are overwritten where they stand
 writers/N.lock          held by the process that is writer N while it lives
 lock                    held while a process appends
 
@@ -35,8 +36,8 @@ To look at it (each line begins with the checksum of the rest; times are microse
 
 op says what a line is: unit (entries of one log, with their texts in messages and payloads, and the rows of the tables
 conversations, turns and calls), post (a command on its way to a log), claim (a writer takes a log), begin and end (of a
-writer), repaired (a torn line was cut off), segment and continued (the first and last line of a file). synced is how much
-of the file was on the disk by then.
+writer), repaired (a torn line was cut off), blanked (what a unit erased is overwritten by then), segment and continued
+(the first and last line of a file). synced is how much of the file was on the disk by then.
 
 Nothing here may be edited while a process has it open, or at all if it is to be verified: every entry is chained to the
 one before by its digest. A copy of the whole folder, made while no process writes, is a backup.

@@ -47,15 +47,34 @@ class Torn(NamedTuple):
     bytes: int
 
 
-class FileLog(HeldLog):
-    """One log, with where its units stand, in order: the last seq of each, its place, and its length."""
+class Places:
+    """Where lines stand, in order."""
 
-    __slots__ = ("damage", "ends", "lengths", "places", "snapshots")
+    __slots__ = ("_lengths", "_packed")
+
+    def __init__(self) -> None:
+        self._packed, self._lengths = array("q"), array("q")
+
+    def add(self, place: Place) -> None:
+        self._packed.append(place.segment << _OFFSET_BITS | place.offset)
+        self._lengths.append(place.length)
+
+    def __iter__(self) -> Iterator[Place]:
+        for packed, length in zip(self._packed, self._lengths, strict=True):
+            yield Place(*_place(packed), length)
+
+
+class FileLog(HeldLog):
+    """One log, with where its units stand, in order: the last seq of each, its place, and its length. The values of its
+    own entries up to erased_upto are erased, whatever the lines still say."""
+
+    __slots__ = ("damage", "ends", "erased_upto", "lengths", "places", "snapshots")
 
     def __init__(self, row: LogRow) -> None:
         HeldLog.__init__(self, row)
         self.ends, self.places, self.lengths, self.snapshots = array("q"), array("q"), array("q"), array("q")
         self.damage: Damage | None = None
+        self.erased_upto = 0
 
     def add(self, line: Brief | Whole, place: Place) -> None:
         """A unit that is the next one, or the next that is left."""
@@ -65,6 +84,8 @@ class FileLog(HeldLog):
         self.places.append(place.segment << _OFFSET_BITS | place.offset)
         self.lengths.append(place.length)
         self.snapshots.extend(line.snapshots)
+        if line.erases:
+            self.erased_upto, row.erased_at = max(line.erases, self.erased_upto), line.erased_at
         for message in line.messages:
             if message.role == "user":
                 self.last_input = message.seq

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from agentos.errors import StoreDamaged
 from agentos.ids import LogId
 from agentos.persistence.base import LogRow, TakenKey
+from agentos.persistence.file.blanking import blanked
 from agentos.persistence.file.folder import Folder
-from agentos.persistence.file.held import Damage, FileLog, Torn
+from agentos.persistence.file.held import Damage, FileLog, Places, Torn
 from agentos.persistence.file.lines import (
     AnyBrief,
     Begin,
+    Blanked,
     Brief,
     Claim,
     Continued,
@@ -27,6 +30,7 @@ from agentos.persistence.file.lines import (
     encode_line,
 )
 from agentos.persistence.file.segments import Piece, Place, Segments
+from agentos.persistence.file.unfinished import Unfinished
 from agentos.persistence.state import StoreState
 
 _log = logging.getLogger(__name__)
@@ -39,7 +43,8 @@ class Image:
     """Reads on from where it stopped, with `catch_up`. One thread uses it at a time.
 
     segment and offset are where it stands; synced is the segment and offset up to which the lines say that all was on the
-    disk. foreign counts the bytes of other handles that it has read.
+    disk. foreign counts the bytes of other handles that it has read. beside are, by log, the lines that have something for
+    it and are none of its units: what was posted to it.
     """
 
     def __init__(self, folder: Folder, store: str) -> None:
@@ -52,16 +57,25 @@ class Image:
         self.torn: Torn | None = None
         self.folder, self.url = folder, folder.url
         self._store = store
+        self.beside: dict[str, Places] = {}
+        self.unfinished = Unfinished()
         self._continued = False
 
     def catch_up(self) -> None:
         """Raises StoreDamaged, StoreUnavailable, OSError; what was read until then stays."""
+        try:
+            self._catch_up()
+        finally:
+            self.unfinished.forget_ahead()
+
+    def _catch_up(self) -> None:
         while True:
             size = self.segments.size(self.segment)
             if size < (self.offset or len(encode_line(self.header(self.segment)))):
                 raise StoreDamaged(self.url, self._cut_short(size))
             if size > self.offset:
                 self._read(size)
+            self._continued = self._continued or self._comes_together(self.segment + 1)
             if not self._continued:
                 return
             self.enter(self.segment + 1)
@@ -85,6 +99,12 @@ class Image:
             self._apply(line, place)
         self.offset, self.torn = end, None
 
+    def read(self, place: Place) -> bytes:
+        """The line at a place, without the texts that a unit erased and nobody has overwritten yet. Raises StoreDamaged,
+        OSError."""
+        blank = self.unfinished.blank_at(place.segment, place.offset)
+        return self.segments.read(place) if blank is None else self.segments.read(place, partial(blanked, blank=blank))
+
     def line(self, log: str, upto: int) -> list[tuple[FileLog, int]]:
         """The logs that make up a log, with the last seq that counts of each. Raises StoreDamaged when a unit of that
         part of it was lost."""
@@ -98,7 +118,8 @@ class Image:
         """Bytes that a power cut may have left are undecided until a line follows that was written when what stood there
         was on the disk already. Where none does, they are a torn end, and the lines behind them with them."""
         undecided: list[tuple[Piece, AnyBrief | None]] = []
-        for piece in self.segments.pieces(self.segment, self.offset, size):
+        for found in self.segments.pieces(self.segment, self.offset, size):
+            piece = self._finished(found)
             line = self._decode(piece)
             if piece.may_be_torn or (undecided and (line is None or line.synced <= undecided[0][0].offset)):
                 undecided.append((piece, line))
@@ -114,15 +135,31 @@ class Image:
         else:
             self.torn = None
 
+    def _finished(self, piece: Piece) -> Piece:
+        """One that an erase has overwritten in part, as it will be."""
+        if piece.whole or not piece.closed:
+            return piece
+        self.unfinished.look_ahead(self.segments, self.segment, self.offset)
+        return self.unfinished.finished(self.segment, piece)
+
     def _goes_on_beyond(self) -> bool:
         """Whether something was written to the next segment, though the line that leads to it is not here."""
         number = self.segment + 1
         return self.segments.exists(number) and self.segments.size(number) > len(encode_line(self.header(number)))
 
     def _end_early(self) -> None:
-        if not self._continued:
+        if not self._continued and not self._comes_together(self.segment + 1):
             self._tell(Damage(self.segment, self.offset, 0))
         self.torn, self._continued = None, True
+
+    def _comes_together(self, number: int) -> bool:
+        """Whether a segment is there that counts before a line leads to it."""
+        if not self.segments.exists(number):
+            return False
+        for piece in self.segments.pieces(number, 0, self.segments.size(number)):
+            header = self._decode(piece)
+            return isinstance(header, Segment) and header.together
+        return False
 
     def _take_all(self, undecided: list[tuple[Piece, AnyBrief | None]]) -> None:
         for piece, line in undecided:
@@ -153,6 +190,7 @@ class Image:
             self._apply_unit(line, place)
         elif isinstance(line, Post):
             state.post(line.row())
+            self._note_beside(place, line.log)
         elif isinstance(line, Claim):
             row = self._held(line.log, place).row
             row.owner, row.epoch = line.owner, line.epoch
@@ -162,7 +200,9 @@ class Image:
             state.end(line.writer, line.at)
         elif isinstance(line, Continued):
             self._continued = True
-        elif isinstance(line, Segment) and line != self.header(place.segment):
+        elif isinstance(line, Blanked):
+            self.unfinished.end(line.log, line.seq)
+        elif isinstance(line, Segment) and (line.store, line.number) != (self._store, place.segment):
             raise StoreDamaged(self.url, f"{self._path()} is segment {line.number} of store {line.store}")
 
     def _apply_unit(self, line: Brief | Whole, place: Place) -> None:
@@ -173,15 +213,26 @@ class Image:
             held = self._held(line.log, place)
         elif line.seq <= held.row.seq:
             self._tell(Damage(place.segment, place.offset, place.length, (f"unit {line.log}, twice",)))
+            self._note_beside(place, line.log, *(post.log for post in line.posts))
             return
         elif not _fits(held.row, line):
             self._mark(held, place)
         held.add(line, place)
         self.state.keep_waits(line)
+        self._note_beside(place, *(post.log for post in line.posts))
+        if line.blanks:
+            self.unfinished.begin(line.log, line.seq, line.blanks)
         for key in line.taken if self.damages else ():  # one whose post was lost is remembered all the same
             self.state.remember(TakenKey(log=line.log, key=key, kind="", seq=line.seq))
         for digest, *_ in line.definitions:
             self.definitions.setdefault(digest, place)
+
+    def _note_beside(self, place: Place, *logs: str) -> None:
+        for log in logs:
+            places = self.beside.get(log)
+            if places is None:
+                places = self.beside[log] = Places()
+            places.add(place)
 
     def _held(self, log: str, place: Place) -> FileLog:
         """The log; one whose beginning was lost counts as damaged."""

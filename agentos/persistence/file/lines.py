@@ -7,15 +7,16 @@ digests) are base64. What has its usual value is left out. A head stands as the 
 what its digest was made of; a head that is no such object stands as a JSON string.
 
 op says what was done: `segment` begins each file, `continued` ends it when another follows; `unit`, `post`, `claim`,
-`begin` and `end` (of a writer) are what stores do; `repaired` tells of a torn end that was cut off. `synced` is the
-offset up to which the segment was known to be on the disk when the line was written: bytes behind it that are no line were
-left by a power cut, and the line with them.
+`begin` and `end` (of a writer) are what stores do; `repaired` tells of a torn end that was cut off, `blanked` that what
+a unit erased is overwritten. `synced` is the offset up to which the segment was known to be on the disk when the line
+was written: bytes behind it that are no line were left by a power cut, and the line with them.
 
-Erasing a value later needs no other form. A line of `op` "erase" is stored first and names segment and offset of the
-line, the places of each salt and body in it, and the crc that it will have. Then, in place and at the same length, the
-salt becomes `null` and the body `""`, each followed by spaces, which JSON allows there; and the crc is overwritten. A
-reader that meets a line with a wrong crc between the two finishes in memory what the erase line says; the next writer
-does it in the file.
+A unit that erases names, in `blanks`, each line that loses something: where it stands, where in it the salts and the
+texts stand, and the crc that it will have. When the unit is on the disk these are overwritten in place and at the same
+length: a salt becomes `null`, a text (and the salt of a post) `""`, each followed by spaces, which JSON allows there.
+Whatever part of that was done, the same blank leads to the same line. So a reader that meets a line with a wrong crc
+finishes in memory what a unit further on says of it, and the next writer does it in the files; a line `blanked` follows
+once that is on the disk.
 """
 
 from __future__ import annotations
@@ -27,18 +28,8 @@ from typing import Any
 import msgspec
 
 from agentos.ids import LogId
-from agentos.persistence.base import (
-    ComponentRow,
-    EntryRow,
-    InboxRow,
-    LogRow,
-    MessageRow,
-    PayloadRow,
-    StoredEntry,
-    Unit,
-    WakeupRow,
-)
-from agentos.persistence.rows import message_payload
+from agentos.persistence.base import ComponentRow, InboxRow, LogRow, WakeupRow
+from agentos.persistence.file.blanks import Blank
 
 LINE_BYTES_MAX = 256 * 1024 * 1024
 """How long a line may be; far beyond what the limits of the kernel let into one unit."""
@@ -55,8 +46,11 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True, tag_field="op", gc=
 
 
 class Segment(Line, kw_only=True, tag="segment"):
+    """together: the lines that came with it are there all or not at all, and with them all that stood before it."""
+
     store: str
     number: int
+    together: bool = False
 
 
 class Continued(Line, kw_only=True, tag="continued"):
@@ -107,6 +101,13 @@ class Repaired(Line, kw_only=True, tag="repaired"):
     at: int
 
 
+class Blanked(Line, kw_only=True, tag="blanked"):
+    """What the unit that ends at seq erased is overwritten."""
+
+    log: str
+    seq: int
+
+
 class Entry(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     seq: int
     unit: int
@@ -153,6 +154,9 @@ class Head(Line, kw_only=True, tag="unit"):
     taken: Sequence[str] = ()
     wakeups: Sequence[WakeupRow] = ()
     woken: Sequence[WakeupRow] = ()
+    erases: int = 0
+    erased_at: int = 0
+    blanks: Sequence[Blank] = ()
 
 
 class Whole(Head, kw_only=True, tag="unit"):
@@ -179,15 +183,23 @@ class Brief(Head, kw_only=True, tag="unit"):
     definitions: Sequence[tuple[str, str, msgspec.Raw]] = ()
 
 
-_Other = Segment | Continued | Begin | End | Post | Claim | Repaired
+_Other = Segment | Continued | Begin | End | Post | Claim | Repaired | Blanked
 AnyBrief = Brief | _Other
 AnyWhole = Whole | _Other
 
 _encode = msgspec.json.Encoder().encode
 _decode_brief = msgspec.json.Decoder(AnyBrief).decode
 _decode_whole = msgspec.json.Decoder(AnyWhole).decode
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
-_decode_text = msgspec.json.Decoder(str).decode
+
+
+def check_sum(line: bytes) -> int:
+    """The crc that a line is to have, whatever it has now."""
+    return zlib.crc32(line[_BODY:])
+
+
+def with_check_sum(line: bytearray, crc: int) -> bytes:
+    line[len(MARK) : len(MARK) + 8] = b"%08x" % crc
+    return bytes(line)
 
 
 def encode_line(line: Line) -> bytes:
@@ -209,118 +221,3 @@ def decode_brief(line: bytes) -> AnyBrief:
 def decode_whole(line: bytes) -> AnyWhole:
     """Raises msgspec.MsgspecError for what this program does not know."""
     return _decode_whole(line)
-
-
-def line_of(unit: Unit) -> Whole:
-    """The line that says what a unit does."""
-    return Whole(
-        log=unit.log,
-        seq=unit.seq,
-        digest=unit.digest,
-        previous_seq=unit.previous_seq,
-        previous=unit.previous,
-        owner=unit.owner,
-        epoch=unit.epoch,
-        create=unit.create,
-        snapshots=tuple(row[0] for row in unit.entries if row[2] == "snapshot"),
-        conversation=unit.conversation,
-        turns=unit.turns or (),
-        posts=unit.posts or (),
-        taken=unit.taken or (),
-        wakeups=unit.wakeups or (),
-        woken=unit.woken or (),
-        entries=[_entry(row) for row in unit.entries],
-        messages=[_message(row) for row in unit.messages] or (),
-        payloads=[_payload(row) for row in unit.payloads] or (),
-        calls=unit.calls or (),
-        components=unit.components or (),
-        resolved=unit.resolved or (),
-        definitions=unit.definitions or (),
-    )
-
-
-def unit_of(line: Whole) -> Unit:
-    """The unit that a line tells of."""
-    return Unit(
-        log=line.log,
-        owner=line.owner,
-        epoch=line.epoch,
-        previous_seq=line.previous_seq,
-        previous=line.previous,
-        seq=line.seq,
-        digest=line.digest,
-        entries=[_entry_row(entry) for entry in line.entries],
-        payloads=[(value.seq, value.i, value.name, value.salt, value.body) for value in line.payloads],
-        messages=[(said.seq, said.role, said.turn, said.call, said.salt, said.text) for said in line.messages],
-        conversation=line.conversation,
-        turns=line.turns,
-        calls=line.calls,
-        components=line.components,
-        resolved=line.resolved,
-        posts=line.posts,
-        taken=line.taken,
-        wakeups=line.wakeups,
-        woken=line.woken,
-        definitions=line.definitions,
-        create=line.create,
-    )
-
-
-def stored_entries(line: Whole) -> list[StoredEntry]:
-    """The entries of a unit as they are read."""
-    payloads: dict[int, list[tuple[int, str, bytes | None, str | None]]] = {}
-    for said in line.messages:
-        payloads.setdefault(said.seq, []).append((0, message_payload(said.role), said.salt, said.text))
-    for value in line.payloads:
-        payloads.setdefault(value.seq, []).append((value.i, value.name, value.salt, value.body))
-    return [
-        StoredEntry(
-            seq=entry.seq,
-            unit=entry.unit,
-            kind=entry.kind,
-            head=_head_text(entry.head),
-            digest=entry.digest,
-            payloads=payloads.get(entry.seq, []),
-        )
-        for entry in line.entries
-    ]
-
-
-def _entry(row: EntryRow) -> Entry:
-    seq, unit, kind, turn, call, at, head, digest = row
-    return Entry(seq=seq, unit=unit, kind=kind, turn=turn, call=call, at=at, head=_raw_head(head), digest=digest)
-
-
-def _entry_row(entry: Entry) -> EntryRow:
-    head = _head_text(entry.head)
-    return entry.seq, entry.unit, entry.kind, entry.turn, entry.call, entry.at, head, entry.digest
-
-
-def _payload(row: PayloadRow) -> Payload:
-    seq, i, name, salt, body = row
-    return Payload(seq=seq, i=i, name=name, salt=salt, body=body)
-
-
-def _message(row: MessageRow) -> Message:
-    seq, role, turn, call, salt, text = row
-    return Message(seq=seq, role=role, turn=turn, call=call, salt=salt, text=text)
-
-
-def _raw_head(head: str) -> msgspec.Raw:
-    """A head that is an object on one line stands as it is."""
-    if head.startswith("{") and head.endswith("}") and "\n" not in head and _is_json(head):
-        return msgspec.Raw(head.encode())
-    return msgspec.Raw(_encode(head))
-
-
-def _is_json(text: str) -> bool:
-    try:
-        _check_json(text)
-    except (msgspec.MsgspecError, RecursionError):
-        return False
-    return True
-
-
-def _head_text(head: msgspec.Raw) -> str:
-    data = bytes(head)
-    return data.decode() if data.startswith(b"{") else _decode_text(data)

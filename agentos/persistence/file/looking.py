@@ -10,8 +10,9 @@ import msgspec
 
 from agentos.persistence.base import LogRow, StoredEntry
 from agentos.persistence.file.image import Image
-from agentos.persistence.file.lines import Whole, decode_whole, stored_entries
+from agentos.persistence.file.lines import Whole, decode_whole
 from agentos.persistence.file.segments import Place
+from agentos.persistence.file.units import stored_entries
 
 Part = tuple[Place, int]
 """Where a unit stands, and the last seq of it that counts."""
@@ -41,9 +42,20 @@ def read_entries(
     for place, end in parts:
         if limit is not None and len(found) >= limit:
             break
-        entries = stored_entries(_read_unit(image, place))
+        entries = _entries_of(image, place)
         found += [entry for entry in entries if after < entry.seq <= end and (kinds is None or entry.kind in kinds)]
     return found if limit is None else found[:limit]
+
+
+def _entries_of(image: Image, place: Place) -> list[StoredEntry]:
+    """Those of a unit; an erase counts as soon as its unit is read, whatever this line still says."""
+    line = _read_unit(image, place)
+    entries = stored_entries(line)
+    erased_upto = image.state.logs[line.log].erased_upto
+    for entry in entries:
+        if entry.seq <= erased_upto:
+            entry.payloads = [(i, name, None, None) for i, name, _, _ in entry.payloads]
+    return entries
 
 
 def last_snapshot(image: Image, log: str, upto: int) -> int:
@@ -69,4 +81,4 @@ def read_definitions(image: Image, digests: Sequence[str]) -> list[tuple[str, st
 
 
 def _read_unit(image: Image, place: Place) -> Whole:
-    return cast(Whole, decode_whole(image.segments.read(place)))
+    return cast(Whole, decode_whole(image.read(place)))

@@ -12,7 +12,8 @@ import msgspec
 
 from agentos.persistence.base import LogRow, Unit, Verdict
 from agentos.persistence.file.image import Image
-from agentos.persistence.file.lines import AnyWhole, Begin, Claim, End, Post, Whole, decode_whole, unit_of
+from agentos.persistence.file.lines import AnyWhole, Begin, Claim, End, Post, Whole, decode_whole
+from agentos.persistence.file.units import unit_of
 from agentos.persistence.projection import in_batches
 from agentos.persistence.sqlite import statements as sql
 from agentos.persistence.sqlite.writing import Writing
@@ -26,7 +27,7 @@ _BEGIN = "INSERT OR IGNORE INTO writers (n, incarnation, host, pid, started_at) 
 _SET_HEAD = "UPDATE logs SET owner = ?, epoch = ?, seq = ?, digest = ? WHERE id = ? AND seq < ?"
 
 Elsewhere = Callable[[Callable[[Image], T]], Awaitable[T]]
-"""Runs something where the image may be read, after it has caught up."""
+"""Runs something where the image may be read, after it has caught up, and while nobody writes."""
 
 
 class Projection:
@@ -49,7 +50,8 @@ class Projection:
         number, first = self._segment, self._offset
         end = goal[1] if number == goal[0] else image.segments.size(number)
         lines: list[AnyWhole] = []
-        for piece in image.segments.pieces(number, first, end):
+        for found in image.segments.pieces(number, first, end):
+            piece = found if found.whole else image.unfinished.finished(number, found)
             with contextlib.suppress(msgspec.MsgspecError):  # a kind of line that this program does not know; told of
                 lines += [decode_whole(piece.data)] if piece.whole else []
             self._offset = piece.end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from agentos.errors import StoreUnavailable
+from agentos.errors import StoreDamaged, StoreUnavailable
 from agentos.persistence.base import InboxRow, LogRow, Rows, StoredEntry, TakenKey, WakeupRow, WriterRow
 from agentos.persistence.file import looking
 from agentos.persistence.file.folder import Folder, unavailable
@@ -111,7 +111,7 @@ class FileReads:
 
         if self._projection is None:
             self._projection = Projection()
-        await self._projection.feed(db, self._read_elsewhere)
+        await self._projection.feed(db, self._read_undisturbed)
 
     async def _read(self, look: Callable[[Image], T], size: int = 0) -> T:
         """What the image says after it has caught up; `look` reads about size bytes of the segments."""
@@ -120,6 +120,8 @@ class FileReads:
             try:
                 if image.bytes_ahead() == 0:
                     return look(image)
+            except StoreDamaged:
+                pass  # it may be in the middle of an erase: looked at again with the lock
             except OSError as error:
                 raise unavailable(self.url, error) from error
         return await self._read_elsewhere(look)
@@ -127,7 +129,10 @@ class FileReads:
     def _read_elsewhere(self, look: Callable[[Image], T]) -> Awaitable[T]:
         return self._own_worker().submit(lambda: self._look(look))
 
-    def _look(self, look: Callable[[Image], T]) -> T:
+    def _read_undisturbed(self, look: Callable[[Image], T]) -> Awaitable[T]:
+        return self._own_worker().submit(lambda: self._look(look, undisturbed=True))
+
+    def _look(self, look: Callable[[Image], T], *, undisturbed: bool = False) -> T:
         try:
             if self._image is None:
                 self._check_not_closed()
@@ -136,7 +141,14 @@ class FileReads:
             if not image.offset or image.bytes_ahead():
                 with self._lock.shared(self._settings.busy_timeout_ms):
                     image.catch_up()
-            return look(image)
+            if not undisturbed:
+                try:
+                    return look(image)
+                except StoreDamaged:
+                    pass  # a line that an erase is just overwriting is none; nobody does while the lock is held
+            with self._lock.shared(self._settings.busy_timeout_ms):
+                image.catch_up()
+                return look(image)
         except OSError as error:
             raise unavailable(self.url, error) from error
 

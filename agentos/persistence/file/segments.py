@@ -4,7 +4,7 @@ unread, and that somebody else laid hands on a file is noticed."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from agentos.errors import StoreDamaged, StoreUnavailable
@@ -59,10 +59,12 @@ class Segments:
     def exists(self, number: int) -> bool:
         return os.path.exists(self._folder.segment(number))
 
-    def read(self, place: Place) -> bytes:
-        """The line at a place, as it was written. Raises StoreDamaged, OSError."""
+    def read(self, place: Place, mend: Callable[[bytes], bytes] | None = None) -> bytes:
+        """The line at a place, as it was written; one that is not, as `mend` makes it. Raises StoreDamaged, OSError."""
         file = self._file(place.segment)
         line = os.pread(file.descriptor, place.length, place.offset)
+        if mend is not None and not is_whole(line):
+            line = mend(line)
         if not is_whole(line):
             raise StoreDamaged(
                 self._folder.url, f"{file.path}: the line at offset {place.offset} is not as it was written"

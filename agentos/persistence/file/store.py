@@ -17,6 +17,7 @@ from agentos.persistence.base import Durability, InboxRow, LogRow, Point, Unit, 
 from agentos.persistence.file.folder import Folder
 from agentos.persistence.file.image import Image
 from agentos.persistence.file.lock import FolderLock
+from agentos.persistence.file.overwriting import Overwriting
 from agentos.persistence.file.reading import FileReads
 from agentos.persistence.file.segments import SEGMENT_BYTES
 from agentos.persistence.file.tail import Tail
@@ -79,7 +80,8 @@ class FileStore(FileReads):
         identity = self._folder.make(limit_ms, self._point)
         image, lock = Image(self._folder, identity.id), FolderLock(self.url, self._folder.lock)
         tail = Tail(self._folder, self.durability, self._point)
-        writer = Writer(self._folder, image, lock, tail, self._segment_bytes)
+        overwriting = Overwriting(self._folder, self.durability, self._point)
+        writer = Writer(self._folder, image, lock, tail, overwriting, self._segment_bytes)
         try:
             writer.register(incarnation, limit_ms)
         except BaseException:
@@ -149,6 +151,15 @@ class FileStore(FileReads):
         self._sync_soon()
         return appended
 
+    def append_together(self, units: Sequence[Unit]) -> asyncio.Future[list[Verdict]]:
+        """As `Together.append_together`."""
+        writer, worker = self._opened(), self._own_worker()
+        if worker.full:
+            raise StoreBusy(self.url, f"{worker.pending} jobs wait for its thread (writer_queue_max)")
+        appended = worker.submit(lambda: writer.append_together(units, self._settings.busy_timeout_ms))
+        self._sync_soon()
+        return appended
+
     async def post(self, row: InboxRow) -> bool:
         return await self._write(lambda writer, limit_ms: writer.post(row, limit_ms))
 
@@ -159,6 +170,14 @@ class FileStore(FileReads):
         if writer == self._opened().number:
             return False
         return await self._write(lambda own, limit_ms: own.end(writer, limit_ms))
+
+    async def settle_erased(self) -> bool:
+        """As the protocol says; an erasing append tries to overwrite what it erased before it answers."""
+        return await self._write(lambda writer, limit_ms: writer.settle(limit_ms))
+
+    async def compact(self) -> bool:
+        """Nothing is left in the files that they no longer say."""
+        return await self.settle_erased()
 
     def changed(self) -> bool:
         self._opened()
@@ -195,6 +214,8 @@ class FileStore(FileReads):
         """Whether what is to be done is short: nothing to sync, little to read and to write."""
         if self.durability is Durability.FULL or not self._is_idle() or self._image is None:
             return False
+        if self._image.unfinished or any(unit.erases for unit in units):
+            return False  # what is erased is synced
         try:
             size = self._image.bytes_ahead() + size_of(units)
         except (StoreError, OSError):

@@ -68,6 +68,18 @@ class Tail:
         write_file(self._folder.segment(number), first, self._point)
         sync_folder(self._folder.segments, self._point)
 
+    def begin_together(self, number: int, data: bytes) -> None:
+        """Makes a segment that is there with all its lines or not at all, and all before it with it. Raises OSError."""
+        self.sync()
+        path = self._folder.segment(number)
+        write_file(path + ".new", data, self._point)
+        os.rename(path + ".new", path)
+        try:
+            sync_folder(self._folder.segments, self._point)
+        except BaseException:
+            os.unlink(path)
+            raise
+
     def cut(self, number: int, offset: int) -> None:
         """Ends a segment at this offset. Raises OSError."""
         descriptor = self._opened(number)

@@ -11,14 +11,16 @@ from typing import TypeVar
 
 import msgspec
 
-from agentos.errors import StoreError, StoreUnavailable
+from agentos.errors import StoreDamaged, StoreError, StoreUnavailable
 from agentos.persistence.base import InboxRow, LogRow, Unit, Verdict
+from agentos.persistence.file.blanks import Blank
 from agentos.persistence.file.folder import Folder, unavailable
 from agentos.persistence.file.held import Torn
 from agentos.persistence.file.image import Image
 from agentos.persistence.file.lines import (
     LINE_BYTES_MAX,
     Begin,
+    Blanked,
     Claim,
     Continued,
     End,
@@ -26,11 +28,12 @@ from agentos.persistence.file.lines import (
     Repaired,
     Whole,
     encode_line,
-    line_of,
 )
 from agentos.persistence.file.lock import FolderLock
+from agentos.persistence.file.overwriting import Blanks, Overwriting, without_erased
 from agentos.persistence.file.segments import Place
 from agentos.persistence.file.tail import Tail
+from agentos.persistence.file.units import line_of
 from agentos.persistence.reading import SEQ_MAX
 from agentos.persistence.state import refusal
 from agentos.persistence.writer_lock import WriterLock, is_dead
@@ -38,7 +41,7 @@ from agentos.persistence.writer_lock import WriterLock, is_dead
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-AnyLine = Whole | Begin | Claim | End | Post | Repaired
+AnyLine = Whole | Begin | Blanked | Claim | End | Post | Repaired
 Decision = tuple[Sequence[AnyLine], T]
 """What to write, and what to answer when it is written."""
 
@@ -46,8 +49,17 @@ Decision = tuple[Sequence[AnyLine], T]
 class Writer:
     """One thread uses it at a time: that of the store's worker while it has jobs, else the loop's."""
 
-    def __init__(self, folder: Folder, image: Image, lock: FolderLock, tail: Tail, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        image: Image,
+        lock: FolderLock,
+        tail: Tail,
+        overwriting: Overwriting,
+        segment_bytes: int,
+    ) -> None:
         self.number = 0
+        self._overwriting = overwriting
         self._folder, self._image, self._lock = folder, image, lock
         self._tail, self._segment_bytes = tail, segment_bytes
         self._alive: WriterLock | None = None
@@ -64,6 +76,10 @@ class Writer:
     def append(self, units: Sequence[Unit], limit_ms: int) -> list[Verdict]:
         return self._commit(lambda: self._judge(units), limit_ms)
 
+    def append_together(self, units: Sequence[Unit], limit_ms: int) -> list[Verdict]:
+        """The same in a segment of its own, which has all of them when it comes to be."""
+        return self._commit(lambda: self._judge(units), limit_ms, together=True)
+
     def post(self, row: InboxRow, limit_ms: int) -> bool:
         """False when the key was there already."""
         line = Post(log=row.log, key=row.key, kind=row.kind, salt=row.salt, body=row.body)
@@ -76,6 +92,10 @@ class Writer:
     def end(self, writer: int, limit_ms: int) -> bool:
         """False when there is no such writer, or it had ended."""
         return self._commit(lambda: self._end(writer), limit_ms)
+
+    def settle(self, limit_ms: int) -> bool:
+        """Whether what units erased is overwritten."""
+        return self._commit(lambda: ([], not self._image.unfinished), limit_ms)
 
     def sync(self) -> None:
         """What was written lasts. Raises StoreError."""
@@ -111,33 +131,71 @@ class Writer:
     def is_dead(self, writer: int) -> bool:
         return is_dead(self._folder.writers, writer)
 
-    def _commit(self, decide: Callable[[], Decision[T]], limit_ms: int) -> T:
+    def _commit(self, decide: Callable[[], Decision[T]], limit_ms: int, *, together: bool = False) -> T:
         try:
             with self._lock.held(limit_ms):
                 self._image.catch_up()
+                self._finish_if_possible()
+                is_stuck = bool(self._image.unfinished)
                 lines, answer = decide()
-                if lines:
+                if together and len(lines) > 1:
+                    self._write_together(lines)
+                elif lines:
                     self._write(lines)
+                if not is_stuck:
+                    self._finish_if_possible()
                 return answer
         except OSError as error:
             raise unavailable(self._folder.url, error) from error
 
     def _judge(self, units: Sequence[Unit]) -> Decision[list[Verdict]]:
         """The lines of the units that go on the heads, each on top of those before it."""
-        logs = self._image.state.logs
+        logs, blanks = self._image.state.logs, Blanks(self._image)
         moved: dict[str, LogRow] = {}
-        lines: list[AnyLine] = []
+        stored: list[Unit] = []
+        losing: dict[int, Sequence[Blank]] = {}
         verdicts = []
         for unit in units:
             held = logs.get(unit.log)
             head = moved.get(unit.log) or (None if held is None else held.row)
             damaged = held is not None and held.damage is not None
             refused = Verdict.CONFLICT if damaged else refusal(unit, head)
+            if refused is None and unit.erases:
+                refused = self._find_blanks(unit, blanks, losing, len(stored))
             verdicts.append(refused or Verdict.STORED)
             if refused is None:
-                lines.append(line_of(unit))
+                stored.append(unit)
                 moved[unit.log] = _head_after(unit)
-        return lines, verdicts
+        return [line_of(unit, losing.get(i, ())) for i, unit in enumerate(without_erased(stored))], verdicts
+
+    def _find_blanks(
+        self, unit: Unit, blanks: Blanks, losing: dict[int, Sequence[Blank]], place: int
+    ) -> Verdict | None:
+        """Notes what the unit that comes to this place takes from which lines; why it cannot, else None."""
+        try:
+            self._finish()  # else a line would have to be overwritten for two units
+            losing[place] = blanks.of(unit)
+        except StoreDamaged as error:
+            _log.error("%s cannot be erased: %s", unit.log, error)
+            return Verdict.CONFLICT
+        return None
+
+    def _finish_if_possible(self) -> None:
+        """What cannot be overwritten now is tried again with the next write; what was stored stays stored."""
+        try:
+            self._finish()
+        except (OSError, StoreError) as error:
+            _log.error("erased texts still stand in the files of %s: %s", self._folder.url, error)
+
+    def _finish(self) -> None:
+        """Overwrites what units erased that are on the disk, and says so. Raises StoreError, OSError."""
+        if not self._image.unfinished:
+            return
+        self._tail.sync()
+        self._overwriting.sync(self._image.segment)  # a process that ended may have left it unsynced
+        for (log, seq), blanks in self._image.unfinished.units():
+            self._overwriting.overwrite(blanks)
+            self._write([Blanked(log=log, seq=seq)])
 
     def _begin(self, incarnation: str) -> Decision[int]:
         state = self._image.state
@@ -174,12 +232,11 @@ class Writer:
             lines = [self._cut_off(image.torn), *lines]
         elif image.offset >= self._segment_bytes:
             self._begin_segment()
-        data, places = self._encode(lines)
+        data, places = self._encode(lines, image.segment, image.offset)
         self._tail.add(image.segment, image.offset, data)
         image.added(list(zip(lines, places, strict=True)), image.offset + len(data))
 
-    def _encode(self, lines: Sequence[AnyLine]) -> tuple[bytes, list[Place]]:
-        number, start = self._image.segment, self._image.offset
+    def _encode(self, lines: Sequence[AnyLine], number: int, start: int) -> tuple[bytes, list[Place]]:
         segment, synced = max(self._image.synced, self._tail.synced)
         encoded: list[bytes] = []
         places: list[Place] = []
@@ -211,6 +268,27 @@ class Writer:
         self._tail.add(image.segment, image.offset, encode_line(Continued(number=number)))
         image.enter(number)
         image.offset = len(first)
+
+    def _write_together(self, lines: Sequence[AnyLine]) -> None:
+        """Lines that are read all or not at all: they stand in the next segment, which gets its name when it is whole.
+
+        It counts from then on, also when the line that leads to it cannot be written any more.
+        """
+        image = self._image
+        if image.torn is not None:
+            self._write([])  # what was torn is cut off first
+        number = image.segment + 1
+        header = image.header(number)
+        header.together = True
+        first = encode_line(header)
+        data, places = self._encode(lines, number, len(first))
+        self._tail.begin_together(number, first + data)
+        try:
+            self._tail.add(image.segment, image.offset, encode_line(Continued(number=number)))
+        except OSError as error:
+            _log.warning("%s: the line that leads on to the next segment is missing: %s", self._folder.url, error)
+        image.enter(number)
+        image.added(list(zip(lines, places, strict=True)), len(first) + len(data))
 
 
 def _head_after(unit: Unit) -> LogRow:

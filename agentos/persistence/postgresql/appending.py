@@ -15,7 +15,8 @@ from typing import TypeVar
 import asyncpg
 
 from agentos.errors import StoreDamaged
-from agentos.persistence.base import InboxRow, Unit, Verdict
+from agentos.persistence.base import InboxRow, Unit, Verdict, erased_at
+from agentos.persistence.erasing import parts_by_erasing
 from agentos.persistence.postgresql import statements as sql
 from agentos.persistence.postgresql.batch import Batch, follow_each_other
 from agentos.persistence.postgresql.faults import STORE_FAULTS, Fault, fault_of
@@ -89,7 +90,8 @@ class Appender:
         return self._connection
 
     async def _append(self, connection: Connection, units: Sequence[Unit], again: bool) -> list[Verdict]:
-        if not again and size_of(units) <= self._settings.append_bytes_max and follow_each_other(units):
+        erases = any(unit.erases for unit in units)
+        if not again and not erases and size_of(units) <= self._settings.append_bytes_max and follow_each_other(units):
             for step in ("begin", "exec", "commit"):
                 self._point(step)
             try:
@@ -107,9 +109,12 @@ class Appender:
             stored = await connection.fetch(sql.STORED_BEFORE, *_ends(units)) if again else []
             heads = {id_: (owner, epoch, seq, digest) for id_, owner, epoch, seq, digest in rows}
             verdicts, fitting = judge(units, heads, {(log, seq): digest for log, seq, digest in stored})
-            for part in _parts(fitting, self._settings.append_bytes_max):
-                if not await self._write(connection, part):
-                    raise StoreDamaged(self._connections.address.url, "a head that is locked has moved")
+            for stretch in parts_by_erasing(fitting):
+                for part in _parts(stretch, self._settings.append_bytes_max):
+                    if not await self._write(connection, part):
+                        raise StoreDamaged(self._connections.address.url, "a head that is locked has moved")
+                if stretch[-1].erases:
+                    await self._erase(connection, stretch[-1])
             self._point("commit")
         return verdicts
 
@@ -120,6 +125,14 @@ class Appender:
         if posted:
             self._remember(posted)
         return posted is not None
+
+    async def _erase(self, connection: Connection, unit: Unit) -> None:
+        """What stands there by now: after the rows of the unit itself."""
+        self._point("exec")
+        await connection.execute(sql.ERASE_PAYLOADS, unit.log, unit.erases)
+        await connection.execute(sql.ERASE_MESSAGES, unit.log, unit.erases)
+        await connection.execute(sql.ERASE_POSTS, unit.seq, unit.log)
+        await connection.execute(sql.MARK_ERASED, erased_at(unit), unit.log)
 
     async def _post(self, connection: Connection, row: InboxRow, again: bool) -> bool:
         self._point("exec")

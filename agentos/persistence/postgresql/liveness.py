@@ -84,7 +84,7 @@ _CLAIM = numbered(
     where id = ?3 and (
         owner in (0, ?2::int8) or not exists (select from writers as w where w.n = logs.owner and not @dead)
     )
-    returning id, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto
+    returning id, kind, owner, epoch, seq, digest, root, parent_call, tenant, forked_from, upto, erased_at
 """)
 )
 

@@ -49,6 +49,7 @@ class Session(Enum):
     READ = "read"
     QUERY = "query"
     UPGRADE = "upgrade"
+    UPKEEP = "upkeep"
 
 
 class Patience:
@@ -149,7 +150,7 @@ class Connections:
     async def _connect(self, session: Session, checked: bool, **given: Any) -> Connection:
         self.check_open()
         self.point("connect")
-        limit_s = None if session is Session.UPGRADE else self.settings.statement_s
+        limit_s = None if session in (Session.UPGRADE, Session.UPKEEP) else self.settings.statement_s
         try:
             connection: Connection = await asyncpg.connect(
                 self.address.dsn, timeout=self.settings.connect_s, command_timeout=limit_s, **given

@@ -205,6 +205,22 @@ POST = numbered("""
 """)
 POSTED_BEFORE = numbered("select n from inbox where log = ? and key = ? and salt = ?")
 
+ERASE_PAYLOADS = numbered("""
+    update payloads set salt = null, body = null from logs
+    where logs.id = ? and payloads.n = logs.n and payloads.seq <= ?
+        and (payloads.salt is not null or payloads.body is not null)
+""")
+ERASE_MESSAGES = numbered("""
+    update messages set salt = null, text = null from logs
+    where logs.id = ? and messages.n = logs.n and messages.seq <= ?
+        and (messages.salt is not null or messages.text is not null)
+""")
+ERASE_POSTS = numbered("""
+    update inbox set salt = null, body = null, seq = coalesce(inbox.seq, ?)
+    where inbox.log = ? and (inbox.seq is null or inbox.body is not null)
+""")
+MARK_ERASED = numbered("update logs set erased_at = ? where id = ?")
+
 
 @cache
 def append_statement(heads: bool, logs: bool, rows: tuple[str, ...]) -> str:

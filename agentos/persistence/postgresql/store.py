@@ -29,7 +29,7 @@ from agentos.persistence.base import (
     no_point,
 )
 from agentos.persistence.mending import HEAD, LogTables, statements_of
-from agentos.persistence.postgresql import founding, liveness
+from agentos.persistence.postgresql import founding, liveness, upkeep
 from agentos.persistence.postgresql.address import Address
 from agentos.persistence.postgresql.appending import Appender
 from agentos.persistence.postgresql.faults import store_error
@@ -219,6 +219,18 @@ class PostgreSQLStore(SqlReads):
             return await liveness.end(connection, writer, again)
 
         return await self._write(presence, lambda: appender.run(end))
+
+    async def settle_erased(self) -> bool:
+        """Vacuums the tables, and is False all the same: pages keep the bytes until they are used again. `compact` writes
+        them anew. The server's write-ahead log is not looked at in either."""
+        self._opened()
+        await upkeep.vacuum(self._connections)
+        return False
+
+    async def compact(self) -> bool:
+        """Locks the tables while it writes them anew. False when others still look at rows as they were."""
+        self._opened()
+        return await upkeep.rewrite(self._connections)
 
     def changed(self) -> bool:
         _, presence = self._opened()

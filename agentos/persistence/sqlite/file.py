@@ -250,6 +250,7 @@ def _prepare(db: sqlite3.Connection, url: str, durability: Durability, settings:
     db.execute(_SYNCHRONOUS[durability])
     db.execute("PRAGMA wal_autocheckpoint=0")
     db.execute(f"PRAGMA journal_size_limit={WAL_OVERGROWN * settings.wal_copy_bytes:d}")
+    db.execute("PRAGMA secure_delete=ON")  # FAST leaves what stood on freed pages, and long texts stand on such
     db.execute("PRAGMA foreign_keys=ON")
     db.execute(f"PRAGMA cache_size=-{CACHE_KIB:d}")
     if version:

@@ -57,6 +57,13 @@ INSERT_POST = (
     'INSERT INTO inbox (log, "key", kind, salt, body) VALUES (?, ?, ?, ?, ?) ON CONFLICT (log, "key") DO NOTHING'
 )
 TAKE_POST = 'UPDATE inbox SET salt=NULL, body=NULL, seq=? WHERE inbox.log = ? AND inbox."key" = ? AND inbox.seq IS NULL'
+ERASE_PAYLOADS = "UPDATE payloads SET salt=NULL, body=NULL WHERE payloads.n = ? AND payloads.seq <= ?"
+ERASE_MESSAGES = "UPDATE messages SET salt=NULL, text=NULL WHERE messages.n = ? AND messages.seq <= ?"
+ERASE_POSTS = (
+    "UPDATE inbox SET salt=NULL, body=NULL, seq=coalesce(inbox.seq, ?)"
+    " WHERE inbox.log = ? AND (inbox.seq IS NULL OR inbox.body IS NOT NULL)"
+)
+MARK_ERASED = "UPDATE logs SET erased_at=? WHERE logs.n = ?"
 SET_WAKEUP = (
     "INSERT INTO wakeups (log, reason, turn, call, due_at) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (log, reason, turn, call) DO UPDATE SET due_at = excluded.due_at"

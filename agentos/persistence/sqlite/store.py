@@ -11,7 +11,7 @@ import asyncio
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from agentos.errors import StoreBusy, StoreError, StoreUnavailable
@@ -27,19 +27,20 @@ from agentos.persistence.sqlite.file import (
     patiently,
     store_error,
 )
-from agentos.persistence.sqlite.guard import FileGuard, FrozenGuard, Guard
+from agentos.persistence.sqlite.guard import FileGuard, FrozenGuard, Guard, wal_bytes
+from agentos.persistence.sqlite.living import WRITERS, writer_rows
 from agentos.persistence.sqlite.querying import Querier
 from agentos.persistence.sqlite.reader import Reader
 from agentos.persistence.sqlite.writer import Files, Writer
 from agentos.persistence.worker import Worker
-from agentos.persistence.writer_lock import is_dead
+from agentos.persistence.writer_lock import has_living_writer
 from agentos.settings import Settings
 
 T = TypeVar("T")
 
 IN_MEMORY = ":memory:"
-
-_WRITERS = "SELECT n, incarnation, host, pid, started_at, beat_at, ended_at FROM writers ORDER BY n"
+SETTLE_AGAIN_S = 0.02
+"""How soon a log that readers need is looked at again."""
 
 
 class SQLiteStore(SqlReads):
@@ -89,10 +90,13 @@ class SQLiteStore(SqlReads):
     def _open(self, incarnation: str, worker: Worker) -> Writer:
         if self._path is None:
             return Writer(open_in_memory(), None, incarnation, worker, self._point)
+        was_left = wal_bytes(self._path) > 0 and not has_living_writer(self._path)
         db = open_for_writing(self.url, self._path, self.durability, self._settings)
         try:
             files = Files(self.url, self._path, self._settings, self._point)
-            return patiently(lambda: Writer(db, files, incarnation, worker, self._point), self._busy_timeout_ms)
+            return patiently(
+                lambda: Writer(db, files, incarnation, worker, self._point, was_left=was_left), self._busy_timeout_ms
+            )
         except OSError as error:
             db.close()
             raise StoreUnavailable(self.url, f"cannot lock {error.filename}: {error.strerror}") from error
@@ -136,7 +140,7 @@ class SQLiteStore(SqlReads):
         """As the protocol says; StoreBusy also when writer_queue_max jobs wait for the thread: it cannot wait itself."""
         writer = self._opened()
         size = size_of(units)
-        if self._may_write_inline(writer, size):
+        if self._may_write_inline(writer, size, units):
             try:
                 return writer.append(units, size)
             except sqlite3.Error as error:
@@ -161,21 +165,8 @@ class SQLiteStore(SqlReads):
         return await self._write(writer, lambda: writer.writing.mend(log, seq, digest, tables))
 
     async def writers(self) -> list[WriterRow]:
-        rows = await self._fetch(_WRITERS)
         own = self._writer.number if self._writer is not None else 0
-        return [
-            WriterRow(
-                n=n,
-                incarnation=incarnation,
-                host=host,
-                pid=pid,
-                started_at=started_at,
-                beat_at=beat_at,
-                ended_at=ended_at,
-                alive=n == own or (ended_at is None and self._path is not None and not is_dead(self._path, n)),
-            )
-            for n, incarnation, host, pid, started_at, beat_at, ended_at in rows
-        ]
+        return writer_rows(await self._fetch(WRITERS), own, self._path)
 
     async def declare_dead(self, writer: int) -> bool:
         own = self._opened()
@@ -185,6 +176,22 @@ class SQLiteStore(SqlReads):
 
     def changed(self) -> bool:
         return self._opened().changed()
+
+    async def settle_erased(self) -> bool:
+        """Waits for readers up to busy_timeout_ms. True when the write-ahead log is copied and empty: what was erased
+        is zeroed in the file then."""
+        writer = self._opened()
+        deadline = time.monotonic() + self._busy_timeout_ms / 1000
+        while not await self._elsewhere(writer, writer.settle):
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(SETTLE_AGAIN_S)
+        return True
+
+    async def compact(self) -> bool:
+        writer = self._opened()
+        await self._elsewhere(writer, writer.compact)
+        return await self.settle_erased()
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         if self._querier is None:
@@ -255,9 +262,11 @@ class SQLiteStore(SqlReads):
             raise StoreUnavailable(self.url, "the store is closed")
         return self._writer
 
-    def _may_write_inline(self, writer: Writer, size: int = 0) -> bool:
+    def _may_write_inline(self, writer: Writer, size: int = 0, units: Sequence[Unit] = ()) -> bool:
         if self._path is None:
             return True
+        if any(unit.erases for unit in units):
+            return False  # it takes as long as the log is
         free = self.durability is not Durability.FULL and not writer.worker.pending and not writer.overgrown
         return free and size <= self._settings.inline_bytes_max
 
@@ -268,7 +277,10 @@ class SQLiteStore(SqlReads):
             except sqlite3.Error as error:
                 if not is_busy(error):
                     raise self._explain(error) from error
-        return await writer.worker.submit_in_turn(self._patient(writer, work), lambda: self._check_is(writer))
+        return await self._elsewhere(writer, work)
+
+    def _elsewhere(self, writer: Writer, work: Callable[[], T]) -> Awaitable[T]:
+        return writer.worker.submit_in_turn(self._patient(writer, work), lambda: self._check_is(writer))
 
     def _patient(self, writer: Writer, work: Callable[[], T]) -> Callable[[], T]:
         """The work as the thread does it."""

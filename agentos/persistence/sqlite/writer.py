@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import socket
 import sqlite3
@@ -13,16 +14,22 @@ from agentos.errors import StoreError
 from agentos.persistence.base import Point, Unit, Verdict, no_point
 from agentos.persistence.sqlite.checkpoints import Checkpointer
 from agentos.persistence.sqlite.file import patiently
-from agentos.persistence.sqlite.guard import PAGE_BYTES, FileGuard
+from agentos.persistence.sqlite.guard import PAGE_BYTES, WAL, FileGuard
 from agentos.persistence.sqlite.writing import Writing
 from agentos.persistence.worker import Worker
 from agentos.persistence.writer_lock import WriterLock, is_dead
 from agentos.settings import Settings
 
+_log = logging.getLogger(__name__)
+
 PAGES_PER_COMMIT = 6
 PAGES_PER_UNIT = 2
 CHECKPOINTER_S = 5.0
 """How long a close waits for a checkpoint that is under way."""
+_ERASED_LEFT = (
+    "erased texts are still there, since a reader of another program keeps its view open: end it, and the next process"
+    " that writes to the store, or closes it, overwrites them"
+)
 
 
 class Files:
@@ -47,9 +54,17 @@ class Writer:
     """The connection is used by one thread at a time: by that of `worker` while it has jobs, else by the loop's."""
 
     def __init__(
-        self, db: sqlite3.Connection, files: Files | None, incarnation: str, worker: Worker, point: Point = no_point
+        self,
+        db: sqlite3.Connection,
+        files: Files | None,
+        incarnation: str,
+        worker: Worker,
+        point: Point = no_point,
+        *,
+        was_left: bool = False,
     ) -> None:
-        """Registers itself. Raises sqlite3.Error, OSError, StoreError."""
+        """Registers itself. was_left: a crash has left the write-ahead log, and nobody knows whether erased bytes are in
+        it. Raises sqlite3.Error, OSError, StoreError."""
         self.db, self.files, self.worker = db, files, worker
         self.writing = Writing(db, None if files is None else self.check_files, point)
         self._point = point
@@ -57,6 +72,8 @@ class Writer:
         self.number = self._register(incarnation)
         self.note_version()
         self._seen_version = self._version
+        if files is not None and was_left:
+            files.checkpoints.erased()
 
     @property
     def overgrown(self) -> bool:
@@ -70,8 +87,23 @@ class Writer:
         if checkpoints.overgrown:
             checkpoints.help(self.db)
         verdicts = self.writing.append(units)
+        if any(unit.erases and verdict is Verdict.STORED for unit, verdict in zip(units, verdicts, strict=True)):
+            checkpoints.erased()
         checkpoints.wrote(PAGES_PER_COMMIT + PAGES_PER_UNIT * len(units) + size // PAGE_BYTES)
         return verdicts
+
+    def settle(self) -> bool:
+        """Whether what units erased is overwritten in the files. Raises sqlite3.Error, StoreError."""
+        if self.files is None:
+            return True
+        self.check_files()
+        return self.files.checkpoints.empty(self.db)
+
+    def compact(self) -> None:
+        """Raises sqlite3.Error, StoreError."""
+        self.check_files()
+        self._point("exec")
+        self.db.execute("VACUUM")
 
     def check_files(self) -> None:
         """Raises StoreError when what is written would not be found again. On the thread that has the connection."""
@@ -109,7 +141,7 @@ class Writer:
             self.files.checkpoints.stop()
             self.files.checkpoints.join(CHECKPOINTER_S)
             if not self.files.guard.is_replaced():
-                self._copy_all()
+                self._copy_all(self.files)
         self.db.close()
         if self.files is not None:
             self.files.release_lock()
@@ -121,10 +153,11 @@ class Writer:
             self.files.checkpoints.stop()
         self.worker.stop(self.db.close)
 
-    def _copy_all(self) -> None:
+    def _copy_all(self, files: Files) -> None:
         with contextlib.suppress(sqlite3.Error):
-            self._point("checkpoint")
-            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            files.checkpoints.empty(self.db)
+        if files.checkpoints.holds_erased:
+            _log.warning("%s: %s", files.path + WAL, _ERASED_LEFT)
 
     def _register(self, incarnation: str) -> int:
         place = (socket.gethostname(), os.getpid(), _now())

@@ -10,7 +10,8 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from agentos.persistence.base import InboxRow, LogRow, Point, Unit, Verdict, no_point
+from agentos.persistence.base import InboxRow, LogRow, Point, Unit, Verdict, erased_at, no_point
+from agentos.persistence.erasing import parts_by_erasing
 from agentos.persistence.mending import HEAD, LogTables, statements_of
 from agentos.persistence.reading import LOG_BY_ID, log_row
 from agentos.persistence.sqlite import statements as sql
@@ -93,12 +94,20 @@ class Writing:
         return result
 
     def _append(self, units: Sequence[Unit]) -> list[Verdict]:
+        """What an erasing unit takes away is what stands there by then, so a part of the batch ends with each."""
+        if not any(unit.erases for unit in units):
+            return self._append_part(units)
+        return [verdict for part in parts_by_erasing(units) for verdict in self._append_part(part)]
+
+    def _append_part(self, units: Sequence[Unit]) -> list[Verdict]:
         numbers = self._move_heads(units)
         placed = [(n, unit) for n, unit in zip(numbers, units, strict=True) if n]
         if placed:
             self._insert_entries(placed)
             self._set_projections(placed)
             self._set_waiting(placed)
+            if placed[-1][1].erases:
+                self._erase(*placed[-1])
         return [Verdict.STORED if n else self._refusal(unit) for n, unit in zip(numbers, units, strict=True)]
 
     def _move_heads(self, units: Sequence[Unit]) -> list[int]:
@@ -188,6 +197,12 @@ class Writing:
             sql.SET_WAKEUP,
             [(row.log, row.reason, row.turn, row.call, row.due_at) for _, unit in placed for row in unit.wakeups],
         )
+
+    def _erase(self, n: int, unit: Unit) -> None:
+        self._execute(sql.ERASE_PAYLOADS, (n, unit.erases))
+        self._execute(sql.ERASE_MESSAGES, (n, unit.erases))
+        self._execute(sql.ERASE_POSTS, (unit.seq, unit.log))
+        self._execute(sql.MARK_ERASED, (erased_at(unit), n))
 
     def _execute(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
         self._point("exec")
