@@ -27,12 +27,15 @@ from agentos.history.anchors.keys import AnchorKey
 from agentos.models import ScriptedModel
 from agentos.persistence import open_store
 from agentos.secrets import Secret
+from agentos.settings import Settings
 from agentos.testing.tamper_file import tamper_with_file_store
 from agentos.testing.tampering import TAMPERINGS, Named, Scene, Tampering, forge
 from agentos.toolboxes.python import PythonToolbox
 
 DEMO = Path(".agentos/demo.db")
 KEY = AnchorKey(Secret("a key of this show alone, and of no store"))
+FEW_ENTRIES = 10
+"""After how many a snapshot is taken, so that this store has one."""
 COLUMNS = ("tampering", "what was done", "alone", "anchor", "key", "named")
 LEGEND = (
     "alone: in the store by itself; anchor: with the file of anchors beside it; key: with the key of the anchors, too\n"
@@ -91,11 +94,12 @@ async def make_scene(source: Path | None, folder: Path) -> Scene:
         await grown.ask("the key is under the mat")
     await _anchor(path, folder)
     copy_store(path, earlier)
-    async with agentos.open(f"sqlite:///{path}") as kernel:
+    async with agentos.open(f"sqlite:///{path}", settings=Settings(snapshot_entries=FEW_ENTRIES)) as kernel:
         await _install_keeper(kernel)
         await (await kernel.get(grown.id)).ask("the key is in the pot")
         new = await kernel.start("keeper")
         await new.ask("the cat is on the roof")
+        await (await kernel.start("master")).ask("the dog is in the yard")
     await _anchor(path, folder)
     return Scene(path, earlier, grown.id, new.id)
 
@@ -178,6 +182,9 @@ async def _install_keeper(kernel: Kernel) -> None:
     model = ScriptedModel([{"calls": [call]}, {"text": "I kept it ({results})."}])
     await kernel.add_toolbox(PythonToolbox("kept_notes", [keep]))
     await kernel.install(AgentSpec(slug="keeper", toolboxes=["kept_notes"]), model=model)
+    asks = {"tool": "ask_keeper", "arguments": {"task": "{input}"}}
+    master = ScriptedModel([{"calls": [asks]}, {"text": "It is kept."}])
+    await kernel.install(AgentSpec(slug="master", subagents=["keeper"]), model=master)
 
 
 def _found(report: Report, named: Named) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +53,18 @@ _ANSWER = (
 )
 _CALL = (
     "select logs.id, n, calls.seq from calls join logs using (n) where status = 'done' order by n, calls.seq limit 1"
+)
+_SNAPSHOT = (
+    "select logs.id, entries.n, entries.seq, head from entries join logs using (n) where entries.kind = 'snapshot'"
+    " and head like '%\"turns\":%' order by entries.n desc, entries.seq desc limit 1"
+)
+_CHILD_START = (
+    "select logs.id, entries.n, entries.seq, head from entries join logs using (n) where entries.kind = 'input.received'"
+    " and parent_call is not null order by entries.n, entries.seq limit 1"
+)
+_ENDED_CHILD = (
+    "select logs.id, entries.seq from entries join logs using (n) where entries.kind = 'call.finished' and head like ?"
+    " order by entries.n, entries.seq limit 1"
 )
 
 
@@ -158,6 +172,36 @@ def edit_projection(db: sqlite3.Connection, scene: Scene) -> Named:
     return Named(log, seq, "calls", "status")
 
 
+def blank(db: sqlite3.Connection, scene: Scene) -> Named:
+    """As an erase leaves it, but for the receipt."""
+    (log, n, seq) = db.execute(_ANSWER).fetchone()
+    db.execute("update messages set salt = null, text = null where n = ? and seq = ?", (n, seq))
+    return Named(log, seq, "messages", "text")
+
+
+def say_erased(db: sqlite3.Connection, scene: Scene) -> Named:
+    db.execute("update logs set erased_at = 1 where id = ?", (scene.grown,))
+    return Named(scene.grown, 0, "logs", "erased_at")
+
+
+def edit_snapshot(db: sqlite3.Connection, scene: Scene) -> Named:
+    """Whoever reads the log begins at a snapshot; every digest behind it is made anew."""
+    (log, n, seq, head) = db.execute(_SNAPSHOT).fetchone()
+    turns = int(re.findall(r'"turns":([0-9]+)', head)[0])
+    _chain_anew(db, log, n, {seq: head.replace(f'"turns":{turns}', f'"turns":{turns + 1}', 1)})
+    return Named(log, seq, "entries", "snapshot")
+
+
+def forge_child(db: sqlite3.Connection, scene: Scene) -> Named:
+    """What a subagent was asked becomes another time of day, with every digest of its log made anew."""
+    (child, n, seq, head) = db.execute(_CHILD_START).fetchone()
+    (parent, ended) = db.execute(_ENDED_CHILD, (f'%"child":"{child}"%',)).fetchone()
+    at = json.loads(head)["at"]
+    db.execute("update entries set at = ? where n = ? and seq = ?", (at + 1, n, seq))
+    _chain_anew(db, child, n, {seq: head.replace(f'"at":{at}', f'"at":{at + 1}', 1)})
+    return Named(parent, ended, "entries", "child_head")
+
+
 def truncate(db: sqlite3.Connection, scene: Scene) -> Named:
     """All that the file has of one log becomes what it had before the last turn."""
     (n,) = db.execute("select n from logs where id = ?", (scene.grown,)).fetchone()
@@ -191,13 +235,19 @@ def forge(db: sqlite3.Connection, scene: Scene) -> Named:
     lie = "I never said that."
     old, new = _committed(salt, text), _committed(salt, lie)
     db.execute("update messages set text = ? where n = ? and seq = ?", (lie, n, forged_seq))
-    digest = seed_digest(scene.grown)
+    heads = db.execute("select seq, head from entries where n = ?", (n,)).fetchall()
+    _chain_anew(db, scene.grown, n, {seq: head.replace(old, new) for seq, head in heads})
+    return Named(scene.grown, None, "entries", "digest")
+
+
+def _chain_anew(db: sqlite3.Connection, log: str, n: int, changed: Mapping[int, str]) -> None:
+    """These heads, and every digest made anew, as whoever may write to the file can."""
+    digest = seed_digest(log)
     for seq, head in db.execute("select seq, head from entries where n = ? order by seq", (n,)).fetchall():
-        made = head.replace(old, new)
+        made = changed.get(seq, head)
         digest = hashlib.sha256(digest + made.encode()).digest()
         db.execute("update entries set head = ?, digest = ? where n = ? and seq = ?", (made, digest, n, seq))
     db.execute("update logs set digest = ? where n = ?", (digest, n))
-    return Named(scene.grown, None, "entries", "digest")
 
 
 def _committed(salt: bytes, text: str) -> str:
@@ -221,6 +271,10 @@ TAMPERINGS: Sequence[Tampering] = (
     Tampering("insert", "a call ends a second time", insert),
     Tampering("swap", "two calls exchange their arguments and salts", swap),
     Tampering("edit a table", "`calls` says that a call failed; the log does not", edit_projection),
+    Tampering("blank", "an answer is gone as if it had been erased", blank),
+    Tampering("say erased", "a conversation counts as erased", say_erased),
+    Tampering("edit a snapshot", "a reload counts one turn more; all digests are made anew", edit_snapshot),
+    Tampering("forge a child", "a subagent was asked later; all digests of its log are made anew", forge_child),
     Tampering("truncate", "the last turn of a conversation never was, in any table", truncate, alone=False),
     Tampering("delete a log", "a conversation never was, in any table", delete_log, alone=False),
     Tampering("roll back", "the file is the one of an earlier day", roll_back, alone=False),

@@ -229,13 +229,6 @@ async def test_a_head_that_is_edited_is_one_broken_link_of_the_chain(written: Pa
     assert [(d.seq, d.table, d.field) for d in report.differences] == [(7, "entries", "head")]
 
 
-async def test_erased_bodies_are_no_difference(written: Path) -> None:
-    await verified(written, f"update messages set text = null, salt = null where n = {CLERK}")
-    report = await verified(written, "update payloads set body = null, salt = null")
-
-    assert report.ok, report.differences
-
-
 async def test_an_open_turn_and_what_waits_are_no_difference(store: Store, desk: Desk) -> None:
     limits: dict[str, Any] = {"turn_s": 3_600.0}
     async with office(store, desk, clerk=limits) as kernel:

@@ -17,6 +17,7 @@ from agentos.history.fsck.mending import MendableStore, Mended, mend_log
 from agentos.history.fsck.pairing import check_pairing
 from agentos.history.report import Difference, Finder, Report
 from agentos.history.verify.store import verify_store
+from agentos.history.verify.values import KEPT
 from agentos.ids import Kind, is_id
 from agentos.persistence.base import LogRow, Store
 from agentos.persistence.mending import Mendable
@@ -26,6 +27,8 @@ DIFFERENCES_MAX = 1_000_000
 _TABLES = frozenset({"conversations", "turns", "calls", "components", "wakeups"})
 _COLUMNS = frozenset({("messages", "role"), ("messages", "turn"), ("messages", "call")})
 _BROKEN = frozenset({"entries", "logs"})
+_BESIDE = frozenset({("logs", "erased_at"), ("entries", "child_head")})
+"""Differences in these tables that say nothing of the log's own entries."""
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +76,7 @@ async def check_store(store: Store, *, registry: Registry | None = None) -> Chec
     report = await verify_store(store, registry=registry, differences_max=DIFFERENCES_MAX)
     pairs = [difference for row in await store.logs(Kind.CONVERSATION.value) for difference in await _pairs(store, row)]
     differences = [*report.differences, *pairs]
-    broken = {one.log for one in differences if one.table in _BROKEN}
+    broken = {one.log for one in differences if one.table in _BROKEN and (one.table, one.field) not in _BESIDE}
     mendable = isinstance(store, Mendable)
     findings = [_finding(one, broken=one.log in broken, mendable=mendable) for one in differences]
     return Checked(report=report, findings=tuple(findings), left=tuple(await _left(store)))
@@ -144,4 +147,6 @@ def _why_not(difference: Difference) -> str:
         return ""
     if table == "inbox":
         return "nobody else has the item; whoever sent it may send it again"
+    if str(difference.stored).startswith(KEPT):
+        return "its receipt says that it was erased; erase the conversation again"
     return "a body stands in one place alone; take it from a backup"

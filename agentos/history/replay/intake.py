@@ -17,6 +17,7 @@ from agentos.components import (
     CallStatus,
     ConversationConfig,
     ConversationState,
+    GivenEnd,
     Narrowing,
     TurnConfig,
 )
@@ -29,6 +30,7 @@ from agentos.events.intake import (
     ChildEnded,
     ControlItem,
     Delegate,
+    Erase,
     Given,
     HookReport,
     InnerCall,
@@ -58,6 +60,7 @@ from agentos.events.kinds import (
     HookDecided,
     InputReceived,
     ModelFinished,
+    PayloadErased,
     TurnCancelling,
     TurnResumed,
     WakeFired,
@@ -89,6 +92,8 @@ def intake_of(entries: Sequence[Entry], requested: int) -> list[Item]:
             item = replace(item, base_seq=requested)
         elif isinstance(item, Resume) and item.branch is not None:
             item = replace(item, branch=replace(item.branch, given=_given_in(entries)))
+        elif isinstance(item, HookReport) and isinstance(entry.data, HookDecided) and entry.data.given:
+            item = replace(item, given=_given_by_hook(entries, item.call))
         if item is not None:
             items.append(item)
     return items
@@ -145,6 +150,16 @@ def _given_in(entries: Sequence[Entry]) -> tuple[Given, ...]:
     )
 
 
+def _given_by_hook(entries: Sequence[Entry], call: int) -> GivenEnd | None:
+    """The result that a hook had for a call; None where a rule denied the call all the same."""
+    for entry in entries:
+        data = entry.data
+        if isinstance(data, CallFinished) and data.source is CallSource.HOOK and entry.call == call:
+            text = dict(entry.private).get("whole", entry.private[0][1])
+            return GivenEnd(text=text, status=data.status, kind=data.call_kind, finish=data.finish)
+    return None
+
+
 def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
     if data.finish is Finish.LOST:
         return None
@@ -181,7 +196,7 @@ def reply_in(entry: Entry, data: ModelFinished) -> ModelReply:
 
 def _call_ended(entry: Entry, data: CallFinished) -> Item | None:
     text = entry.private[0][1]
-    if data.source in (CallSource.DECIDED, CallSource.REPLACED, CallSource.ORIGIN):
+    if data.source in (CallSource.DECIDED, CallSource.HOOK, CallSource.REPLACED, CallSource.ORIGIN):
         return None
     if data.source is CallSource.PROBE:
         return Probed(call=entry.call, status=data.status, text=text)
@@ -284,6 +299,7 @@ _MAKE: dict[type[EntryData], Callable[[Entry, Any], Item | None]] = {
         kind: lambda entry, _data, control=control: ControlItem(control=control, by=entry.by)  # type: ignore[misc]
         for control, kind in CONTROLS.items()
     },
+    PayloadErased: lambda entry, data: Erase(upto=data.upto, bodies=data.bodies, reason=data.reason, by=entry.by),
     ChildLate: lambda entry, data: _child_ended(entry, data, entry.private[0][1]),
 }
 

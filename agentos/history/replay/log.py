@@ -8,14 +8,16 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from agentos.events.entry import Registry
+from agentos.history.pages import Page, Swept, Units, numbers_of
 from agentos.history.reading import Contexts, conversation_row, stored_pages
 from agentos.history.replay.deciding import Deciding, Rules, rules_of
 from agentos.history.replay.results import Replayed, Skipped
 from agentos.ids import Kind
 from agentos.persistence.base import LogRow, Store
+from agentos.persistence.scanning import Scannable
 from agentos.settings import Settings
 from agentos.systems import SCHEDULE, Schedule
 
@@ -29,8 +31,14 @@ async def replay_all(
 ) -> AsyncGenerator[Replayed, None]:
     """Replays every log, oldest first; see `replay_log`. Logs of administration are skipped, and said to be."""
     rules, contexts = rules_of(schedule, registry, settings), Contexts(store)
-    for row in await store.logs():
-        yield await replay_row(store, row, contexts, rules)
+    rows = await store.logs()
+    swept = Swept(store, 1) if isinstance(store, Scannable) else None
+    numbers = {log: n for n, log in await numbers_of(store)} if swept is not None else {}
+    for row in rows:
+        if swept is None or row.forked_from is not None:  # a fork begins with what it shares
+            yield await replay_row(store, row, contexts, rules)
+        else:
+            yield await _replayed(row, _units_of(swept.of(row, numbers[row.id]), row.seq), contexts, rules)
 
 
 async def replay_log(
@@ -52,12 +60,22 @@ async def replay_log(
 
 async def replay_row(store: Store, row: LogRow, contexts: Contexts, rules: Rules) -> Replayed:
     """Decides the log of this row again, up to the head that the row names."""
+    return await _replayed(row, stored_pages(store, row.id, upto=row.seq), contexts, rules)
+
+
+async def _replayed(row: LogRow, pages: AsyncIterator[Units], contexts: Contexts, rules: Rules) -> Replayed:
     if row.kind != Kind.CONVERSATION.value:
         return Skipped(log=row.id, kind=row.kind)
     deciding = Deciding(row, contexts, rules)
-    async for units in stored_pages(store, row.id, upto=row.seq):
+    async for units in pages:
         for stored in units:
             divergence = await deciding.unit(stored)
             if divergence is not None:
                 return divergence
     return deciding.identical()
+
+
+async def _units_of(pages: AsyncIterator[Page], upto: int) -> AsyncIterator[Units]:
+    """Those up to a head: a log may have moved on since it was looked at."""
+    async for units, *_ in pages:
+        yield [unit for unit in units if unit[-1].seq <= upto]

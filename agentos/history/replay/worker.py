@@ -12,6 +12,7 @@ import sys
 import msgspec
 
 from agentos.errors import AgentosError
+from agentos.history.collecting import GC_THRESHOLD
 from agentos.history.reading import Contexts, conversation_row
 from agentos.history.replay.deciding import rules_of
 from agentos.history.replay.log import replay_row
@@ -19,8 +20,6 @@ from agentos.history.replay.results import Divergence, Identical, Skipped
 from agentos.persistence import open_store
 
 MODULE = "agentos.history.replay.worker"
-GC_THRESHOLD = 50_000
-"""Little of what is made here is ever part of a cycle."""
 
 
 class Begin(msgspec.Struct, kw_only=True, tag=True):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from agentos.components import Component, ConversationConfig, ConversationState, TurnConfig, TurnState
 from agentos.events.entry import Entry
 from agentos.ids import CONVERSATION, LogId
 from agentos.journal import Projection, Times, project, touched_by
 from agentos.journal.apply import forget
-from agentos.journal.projections import shown_state
+from agentos.journal.projections import Touched, shown_state
 from agentos.world import APART, Rows, Slice, World
 
 
@@ -34,12 +35,22 @@ class Folding:
 
     def fold(self, entries: Sequence[Entry]) -> Projection:
         """The rows after the next unit."""
-        touched = touched_by(entries)
-        self._world.put_rows(self._slice, touched)
-        projection = project(self._slice.log, touched, entries[0].at, self._slice.get, self._times)
+        return self.take(touched_by(entries), entries[0].at, entries)
+
+    def take(self, touched: Touched, at: int, told: Sequence[Entry]) -> Projection:
+        """The same, from what the unit changed; told are those of its entries with which turns begin and end."""
+        slice_ = self._slice
+        self._world.put_rows(slice_, touched)
+        projection = project(slice_.log, touched, at, slice_.get, self._times)
         self._times.shown = projection.shown
-        forget(self._world, self._slice, entries)
+        if told:
+            forget(self._world, slice_, told)
         return projection
+
+    @property
+    def rows(self) -> Mapping[int, Mapping[type[Component], Any]]:
+        """The components after the last unit, by entity."""
+        return self._slice.rows
 
     @property
     def config(self) -> ConversationConfig | None:

@@ -5,28 +5,33 @@ Heads are decoded once, for the chain and for the fold. A fork is folded from th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from agentos.components import AgentConfig, TurnConfig
 from agentos.errors import CodecError
-from agentos.events.entry import Entry, Head, Registry, bare_entry_of, decode_entry, seed_digest
+from agentos.events.entry import Entry, Head, Registry, decode_entry, seed_digest
 from agentos.history.anchors.anchor import Anchors
 from agentos.history.anchors.check import check_log, wanted_seqs
+from agentos.history.pages import Page, Said
 from agentos.history.reading import stored_pages
 from agentos.history.report import Finder
 from agentos.history.verify.chain import Chain
+from agentos.history.verify.children import Family
 from agentos.history.verify.rows import FoldedRows, compare_messages, compare_table
-from agentos.history.verify.tables import ORPHANED, Tables
+from agentos.history.verify.snapshots import compare_snapshots
+from agentos.history.verify.tables import ORPHANED, Tables, messages_of
 from agentos.history.verify.waiting import LogFacts, times_waited_for
 from agentos.ids import Digest, Kind, LogId
 from agentos.persistence.base import LogRow, Store, StoredEntry
 
 
 class LogCheck:
-    """Checks one log after the other. pinned collects the definitions that they name, with the first place of each."""
+    """Checks one log after the other. pinned collects the definitions that they name, with the first place of each;
+    families, what each says of the logs below it."""
 
     def __init__(self, store: Store, registry: Registry, writers: Collection[int], anchors: Anchors | None) -> None:
         self.pinned: dict[Digest, tuple[str, int]] = {}
+        self.families: dict[str, Family] = {}
         self._store, self._registry = store, registry
         self._writers, self._anchors = writers, anchors
 
@@ -38,29 +43,38 @@ class LogCheck:
         shared = row.upto if row.forked_from is not None else 0
         chain = Chain(shared, await self._digest_before(row, shared), finder, wanted_seqs(row.id, self._anchors))
         rows = FoldedRows(row.id)
-        folded = await self._read(row, n, tables, chain, rows, finder)
+        said: Said = {}
+        family = self.families[row.id] = Family()
+        folded = await self._read(row, tables.pages.of(row, n), chain, rows, said, finder)
         chain.end(row.seq, row.digest)
+        config = rows.folding.config
+        family.end(rows.tables["calls"], is_child=(config or row).parent_call is not None)
         if self._anchors is not None:
             check_log(row, chain.passed, self._anchors, finder)
-        compare_messages(chain.messages, messages := await tables.messages.of(n), finder)
-        await self._check_orphans(n, tables, chain.payloads - len(messages), finder)
+        messages = await self._check_messages(n, tables, chain, said, finder)
+        await self._check_orphans(n, tables, chain.values.count - messages, finder)
         for table, cursor in tables.projections.items():
             stored = await cursor.of(n)
             if folded:
                 compare_table(table, rows.tables[table], stored, finder)
         if folded:
             self._check_row(row, rows, finder)
-        return _facts(chain, rows, folded=folded), chain.entries, chain.payloads
+        if row.erased_at != chain.values.erased_at:
+            finder.differ(0, "logs", "erased_at", row.erased_at, chain.values.erased_at)
+        return _facts(chain, rows, folded=folded), chain.entries, chain.values.count
 
-    async def _read(self, row: LogRow, n: int, tables: Tables, chain: Chain, rows: FoldedRows, finder: Finder) -> bool:
-        """Whether the whole log could be folded."""
-        columns = {column[0]: column[1:] for column in await tables.entries.of(n)}
-        shared, log = chain.seq, LogId(row.id)
-        folded = not shared or await self._fold_shared(row, shared, rows, finder)
-        async for units in stored_pages(self._store, log, shared):
-            for unit in units:
-                heads = chain.add(unit, columns)
-                folded = folded and not chain.gaps and self._fold(log, unit, heads, rows, finder)
+    async def _read(
+        self, row: LogRow, pages: AsyncIterator[Page], chain: Chain, rows: FoldedRows, said: Said, finder: Finder
+    ) -> bool:
+        """Whether the whole log could be folded. said takes up the messages that are read with the entries."""
+        folded = not chain.seq or await self._fold_shared(row, chain.seq, rows, finder)
+        async for units, columns, messages in pages:
+            said.update(messages or {})
+            checked = [(unit, chain.add(unit, columns), chain.gaps) for unit in units]
+            take = self.families[row.id].take
+            for unit, heads, gaps in checked:  # apart: two short loops are quicker than a long one
+                take(unit, heads)
+                folded = folded and not gaps and self._fold(unit, heads, rows, finder)
         return folded
 
     async def _fold_shared(self, row: LogRow, upto: int, rows: FoldedRows, finder: Finder) -> bool:
@@ -78,15 +92,14 @@ class LogCheck:
             return False
         return True
 
-    def _fold(
-        self, log: LogId, unit: Sequence[StoredEntry], heads: Sequence[Head], rows: FoldedRows, finder: Finder
-    ) -> bool:
+    def _fold(self, unit: Sequence[StoredEntry], heads: Sequence[Head], rows: FoldedRows, finder: Finder) -> bool:
         try:
             if len(heads) < len(unit):
                 raise CodecError("one of its entries has no head")
-            entries = [bare_entry_of(log, head, self._registry) for head in heads]
-            self._note_definitions(entries)
-            rows.add(entries)
+            told = rows.add_heads(heads, self._registry)
+            if told:
+                self._note_definitions(told)
+                compare_snapshots(told, rows.folding.rows, finder)
         except Exception as error:  # what was edited may follow no rule at all
             finder.differ(unit[0].seq, "entries", "head", f"cannot be folded: {_said(error)}", "an entry")
             return False
@@ -105,6 +118,13 @@ class LogCheck:
         """What the chain of a log starts from: in a fork, the digest of the last entry that it shares."""
         before = await self._store.entries(row.id, shared - 1, shared) if shared else []
         return before[0].digest if before else seed_digest(row.id)
+
+    async def _check_messages(self, n: int, tables: Tables, chain: Chain, said: Said, finder: Finder) -> int:
+        """How many there are. They are read by themselves only where those that came with the entries are not all right."""
+        count: int = sum(found for (found,) in await tables.message_counts.of(n))
+        if count != len(said) or said != chain.messages:
+            compare_messages(chain.messages, await messages_of(self._store, n).of(n), finder)
+        return count
 
     async def _check_orphans(self, n: int, tables: Tables, expected: int, finder: Finder) -> None:
         """Payload rows whose entry is not there are found by their number, and only then looked for."""

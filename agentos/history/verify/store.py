@@ -17,16 +17,17 @@ from agentos.events.entry import Registry
 from agentos.history.anchors.anchor import Anchors
 from agentos.history.anchors.check import STORE, check_gone, check_rolled_back, prove
 from agentos.history.anchors.keys import AnchorKey
+from agentos.history.collecting import rarely_collected
+from agentos.history.pages import numbers_of
 from agentos.history.report import Difference, Finder, Proof, Report
+from agentos.history.verify.children import check_children
 from agentos.history.verify.log import LogCheck
-from agentos.history.verify.tables import LOG_NUMBER, LOGS, ORPHANS, PAGE_ROWS, Tables
+from agentos.history.verify.tables import LOG_NUMBER, ORPHANS, Tables
 from agentos.history.verify.waiting import LogFacts, check_definitions, check_inbox, check_wakeups
 from agentos.persistence.base import LogRow, Store
 
 TRIES = 3
 """How often a log that moves on while it is read is read again."""
-FEW_ROWS = 500
-"""How many rows of each table are asked for at once where only one log is looked at."""
 LASTING = frozenset({("entries", "head"), ("entries", "digest"), ("payloads", "body"), ("messages", "text")})
 """What may be compared in a log that still moves on: nobody writes these again."""
 
@@ -49,10 +50,8 @@ async def verify_store(
     cannot be read at all.
     """
     check = _Verification(store, registry or Registry(), anchors)
-    if log is None:
-        await check.check_all()
-    else:
-        await check.check_one(log)
+    with rarely_collected():
+        await (check.check_all() if log is None else check.check_one(log))
     return check.report(differences_max, prove(anchors, keys) if anchors is not None else None)
 
 
@@ -70,7 +69,7 @@ class _Verification:
         rows: dict[str, LogRow] = {row.id: row for row in await self._store.logs()}
         writer = await self._begin()
         tables = Tables(self._store, 1)
-        for n, log in await self._numbers():
+        for n, log in await numbers_of(self._store):
             if log in rows:
                 await self._check_whole(rows[log], n, tables)
         await self._check_across(None)
@@ -84,7 +83,7 @@ class _Verification:
         line = await self._line(log)
         for row in reversed(line):
             for (n,) in (await self._store.query(LOG_NUMBER, (row.id,))).rows:
-                await self._check_whole(row, n, Tables(self._store, n, page=FEW_ROWS))
+                await self._check_whole(row, n, Tables(self._store, n, whole=False))
         await self._check_across([row.id for row in line])
 
     async def _begin(self) -> int:
@@ -105,14 +104,6 @@ class _Verification:
             line.append(row)
             row = await self._store.log(row.forked_from) if row.forked_from is not None else None
         return line
-
-    async def _numbers(self) -> list[tuple[int, str]]:
-        found: list[tuple[int, str]] = []
-        while True:
-            page = (await self._store.query(LOGS, (found[-1][0] if found else 0, PAGE_ROWS))).rows
-            found += [(n, log) for n, log in page]
-            if len(page) < PAGE_ROWS:
-                return found
 
     async def _check_whole(self, row: LogRow, n: int, tables: Tables) -> None:
         """A log of which the store itself lost a part is named, and the others are checked."""
@@ -135,7 +126,7 @@ class _Verification:
             if now is None or now.seq == row.seq:
                 return
             row = now
-            await self._check_log(row, n, Tables(self._store, n, page=FEW_ROWS))
+            await self._check_log(row, n, Tables(self._store, n, whole=False))
             finder = self._finders[row.id]
         finder.found = [difference for difference in finder.found if (difference.table, difference.field) in LASTING]
 
@@ -150,6 +141,10 @@ class _Verification:
         await check_inbox(self._store, self._facts, finder_of, names)
         await check_wakeups(self._store, self._facts, finder_of, names)
         await check_definitions(self._store, self._check.pinned, finder_of, whole=names is None)
+        if names is None:
+            seqs = {log: known.seq for log, known in self._facts.items()}
+            families = {log: family for log, family in self._check.families.items() if log in seqs}
+            await check_children(self._store, families, seqs, finder_of)
         for damage in await self._store.damages():
             whole = Difference(STORE, 0, "files", "lines", str(damage), "as they were written")
             finder_of(STORE).found.append(whole)

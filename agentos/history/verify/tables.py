@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from agentos.history.pages import pages_of
 from agentos.persistence.base import Store
 from agentos.persistence.rows import CALL, CONVERSATION, SET_APART, TURN
 
 PAGE_ROWS = 5_000
+"""How many rows of each table are asked for at once."""
+FEW_ROWS = 500
+"""The same where only one log is looked at."""
 PAGE_COMPONENTS = 500
 
 Row = tuple[Any, ...]
 
 LOG_NUMBER = "select n from logs where id = ?"
-LOGS = "select n, id from logs where n > ? order by n limit ?"
 _ENTRIES = "select n, seq, turn, call, at from entries where (n, seq) > (?, ?) order by n, seq limit ?"
 _MESSAGES = "select n, seq, role, turn, call from messages where (n, seq) > (?, ?) order by n, seq limit ?"
+_MESSAGE_COUNTS = "select n, count(*) from messages where n > ? group by n order by n limit ?"
 _PAYLOADS = "select n, count(*) from payloads where n > ? group by n order by n limit ?"
 _CONVERSATIONS = (
     "select n, id, agent, state, depth, parent, root, open_turn, turns, steps, calls, input_tokens, output_tokens,"
@@ -92,13 +96,19 @@ class Cursor:
         return bool(self._rows)
 
 
-class Tables:
-    """All tables of logs, from the log with this number on."""
+def messages_of(store: Store, n: int) -> Cursor:
+    """The messages of one log."""
+    return Cursor(store, _MESSAGES, (n, -1), FEW_ROWS)
 
-    def __init__(self, store: Store, first: int, page: int = PAGE_ROWS) -> None:
-        before = (first, -1)
-        self.entries = Cursor(store, _ENTRIES, before, page)
-        self.messages = Cursor(store, _MESSAGES, before, page)
+
+class Tables:
+    """All tables of logs, from the log with this number on. whole: all logs are asked for, so that entries are read in
+    one sweep where the store can do that; else page is how many rows are read at once."""
+
+    def __init__(self, store: Store, first: int, *, whole: bool = True) -> None:
+        before, page = (first, -1), PAGE_ROWS if whole else FEW_ROWS
+        self.pages = pages_of(store, first, Cursor(store, _ENTRIES, before, page), whole=whole)
+        self.message_counts = Cursor(store, _MESSAGE_COUNTS, (first - 1,), page)
         self.payloads = Cursor(store, _PAYLOADS, (first - 1,), page)
         self.projections = {
             "conversations": Cursor(store, _CONVERSATIONS, (first - 1,), page),
