@@ -1,0 +1,150 @@
+"""A stranger's bundle in which every digest fits, and which says what no kernel ever wrote, does not reach the store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentos.errors import BundleError, ImportRefused
+from agentos.events.entry import seed_digest
+from agentos.history.bundle import BundleReader, import_bundle
+from agentos.history.heads import digest_of_heads
+from agentos.ids import LogId
+from agentos.persistence.base import LogRow
+from agentos.persistence.memory import MemoryStore
+from tests.bundle.archive_support import edit_lines, forged, manifest_of
+from tests.history.copy_support import Left
+
+Lines = list[dict[str, Any]]
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[MemoryStore]:
+    made = MemoryStore()
+    yield made
+    await made.close()
+
+
+async def refused(store: MemoryStore, path: Path, reason: str) -> None:
+    with BundleReader(path) as bundle, pytest.raises(ImportRefused, match=reason):
+        await import_bundle(store, bundle)
+    assert await store.logs() == []
+    assert await store.definitions() == []
+
+
+class Edits:
+    """Puts another text into heads, of entries of one kind or of all; count says into how many."""
+
+    def __init__(self, old: str, new: str, kind: str = "") -> None:
+        self._old, self._new, self._kind = old, new, kind
+        self.count = 0
+
+    def __call__(self, head: str) -> str:
+        if self._old not in head or (self._kind and f'"{self._kind}"' not in head):
+            return head
+        self.count += 1
+        return head.replace(self._old, self._new)
+
+
+def rechained(log: str, edit: Callable[[str], str]) -> Callable[[Lines], None]:
+    """Edits heads, and makes all digests anew, as whoever made the bundle could."""
+
+    def apply(lines: Lines) -> None:
+        digest = seed_digest(LogId(log))
+        for line in lines:
+            line["head"] = edit(line["head"])
+            digest = hashlib.sha256(digest + line["head"].encode()).digest()
+            line["digest"] = digest.hex()
+
+    return apply
+
+
+def forgery(bundles: Path, left: Left, tmp_path: Path, edit: Callable[[str], str]) -> Path:
+    """The conversation of talk.zip with other heads, and a manifest that says so too."""
+    source, log = bundles / "talk.zip", left.settled
+    part = next(part for part in manifest_of(source).logs if part.id == log)
+    ends: list[str] = []
+
+    def apply(lines: Lines) -> None:
+        rechained(log, edit)(lines)
+        ends.append(lines[-1]["digest"])
+
+    def say(manifest: dict[str, Any]) -> None:
+        for one in manifest["logs"]:
+            if one["id"] == log:
+                one["digest"] = ends[0]
+        manifest["heads"] = digest_of_heads(
+            LogRow(id=one["id"], kind="", owner=0, epoch=0, seq=one["seq"], digest=bytes.fromhex(one["digest"]))
+            for one in manifest["logs"]
+        )
+
+    return forged(source, tmp_path / "forged.zip", edit_lines(part.file, apply), say)
+
+
+async def test_the_forgery_itself_is_taken_when_it_says_what_was(
+    bundles: Path, left: Left, tmp_path: Path, store: MemoryStore
+) -> None:
+    """So that what the other tests see is what they changed."""
+    with BundleReader(forgery(bundles, left, tmp_path, lambda head: head)) as bundle:
+        arrived = await import_bundle(store, bundle)
+
+    assert len(arrived.conversations) > 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"phase":"prompt"', '"phase":"nowhere"'),
+        ('"step_index":', '"step_index":{},"was":'),
+        ('"slug":"clerk"', '"slug":7'),
+    ],
+)
+async def test_what_cannot_be_folded_is_refused(
+    old: str, new: str, bundles: Path, left: Left, tmp_path: Path, store: MemoryStore
+) -> None:
+    edits = Edits(old, new)
+    path = forgery(bundles, left, tmp_path, edits)
+
+    await refused(store, path, f"{left.settled} cannot be folded")
+    assert edits.count
+
+
+async def test_a_snapshot_that_says_another_thing_than_the_entries_is_refused(
+    bundles: Path, left: Left, tmp_path: Path, store: MemoryStore
+) -> None:
+    """A kernel would begin at it, and find work that nobody had decided on."""
+    edits = Edits('"last_turn":', '"open_turn":3,"last_turn":', kind="snapshot")
+    path = forgery(bundles, left, tmp_path, edits)
+
+    await refused(store, path, f"{left.settled} seq [0-9]+: entries.snapshot is")
+    assert edits.count
+
+
+@pytest.mark.parametrize("name", ["root", "tenant", "parent_call"])
+async def test_a_manifest_that_says_another_place_than_the_log_is_refused(
+    name: str, bundles: Path, left: Left, tmp_path: Path, store: MemoryStore
+) -> None:
+    other = {
+        "root": "conversation_00000000000000000000000000",
+        "tenant": "somebody-else",
+        "parent_call": "call_00000000000000000000000000_3",
+    }
+
+    def say(manifest: dict[str, Any]) -> None:
+        (part,) = [one for one in manifest["logs"] if one["id"] == left.settled]
+        part[name] = other[name]
+
+    await refused(store, forged(bundles / "talk.zip", tmp_path / "lies.zip", lambda _: None, say), left.settled)
+
+
+async def test_a_file_that_is_no_bundle_makes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "not.zip"
+    path.write_bytes(b"PK\x03\x04" + json.dumps({"a": 1}).encode())
+
+    with pytest.raises(BundleError):
+        BundleReader(path)
