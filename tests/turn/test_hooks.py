@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from agentos.components import Verdict
+from agentos.components import CallStatus, GivenEnd, Verdict
 from agentos.definitions import PolicyRule
+from agentos.events.kinds import CallFinished, CallSource, HookDecided
+from agentos.history import Identical, replay_log
 from agentos.ids import CallId, Name
 from agentos.ports import HookVerdict
-from tests.support import Mind, call, calls, entries_of, kinds, lab, results, settled, until
+from tests.support import Life, Mind, call, calls, entries_of, hang, kinds, lab, results, settled, until
 
 ALLOW, ASK, DENY = (HookVerdict(verdict=verdict) for verdict in (Verdict.ALLOW, Verdict.ASK, Verdict.DENY))
 
@@ -204,3 +206,61 @@ async def test_an_interrupt_while_a_hook_thinks_ends_the_turn() -> None:
 
         assert str(outcome) == "cancelled(interrupt)"
         assert [status for status, _ in await results(conversation)] == ["cancelled(not_started)"]
+
+
+async def test_a_hook_may_give_the_result_and_nothing_runs() -> None:
+    mind = Mind(SENDING)
+    given = HookVerdict(given=GivenEnd(text="it was sent before"))
+    async with lab(mind, [send], options={"hooks": [Saying(given, "record")]}) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        (decided,) = await entries_of(conversation, "hook.decided")
+        (end,) = await entries_of(conversation, "call.finished")
+        replayed = await replay_log(here.kernel.store, conversation.id)
+
+        assert mind.results == ["it was sent before"]
+        assert "call.started" not in await kinds(conversation)
+        assert isinstance(decided.data, HookDecided)
+        assert isinstance(end.data, CallFinished)
+        assert (decided.by, decided.data.given, end.by, end.data.source) == ("record", True, "record", CallSource.HOOK)
+        assert isinstance(replayed, Identical)
+
+
+@pytest.mark.parametrize(
+    ("given", "ended"),
+    [
+        (GivenEnd(text="no such", status=CallStatus.FAILED, kind=Name("error")), ("failed(error)", "no such")),
+        (GivenEnd(text="x" * 300), ("done", f"{'x' * 172}\n... (300 characters in all)")),
+    ],
+)
+async def test_a_given_end_has_a_status_and_is_shown_as_far_as_any_result(
+    given: GivenEnd, ended: tuple[str, str]
+) -> None:
+    async with lab(
+        Mind(SENDING), [send], options={"hooks": [Saying(HookVerdict(given=given))]}, result_chars=200
+    ) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        replayed = await replay_log(here.kernel.store, conversation.id)
+
+        assert await results(conversation) == [ended]
+        assert isinstance(replayed, Identical)
+
+
+async def test_a_given_result_lifts_no_rule_that_denies() -> None:
+    given = Saying(HookVerdict(given=GivenEnd(text="sent")))
+    ended, _ = await statuses(given, policy=[PolicyRule(tool="send", verdict="deny")])
+
+    assert [status for status, _ in ended] == ["denied(policy)"]
+
+
+async def test_a_hook_that_the_turn_pins_and_that_is_gone_denies() -> None:
+    life = Life()
+    mind = Mind(lambda _request: hang())
+    await life.until_killed(mind, [send], lambda _here: mind.requests, options={"hooks": [Saying(ALLOW)]})
+    async with life.open(Mind(SENDING), [send]) as here:
+        conversation, _ = await life.recovered(here)
+
+        assert await results(conversation) == [
+            ("denied(hook)", "not run: hook guard guards this turn, and is not here")
+        ]

@@ -160,7 +160,8 @@ async def test_a_turn_that_is_being_ended_when_the_process_dies_ends_its_inner_c
         await until(lambda: work.ran["again"])
         await conversation.interrupt()
         await until(lambda: entries_of(conversation, "turn.cancelling"))
-        here.kernel.ticker.after_tick, here.kernel.ticker.starting = None, False
+        here.kernel.ticker.after_tick = None
+        here.kernel.ticker.start_no_more()
         here.kernel.store.abandon()  # type: ignore[attr-defined]
         door.set()
     await asyncio.wait([asked])

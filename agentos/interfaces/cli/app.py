@@ -22,7 +22,7 @@ from agentos.interfaces.cli.listing import (
     examples_of,
     names,
 )
-from agentos.interfaces.cli.output import prepare_streams, say_error
+from agentos.interfaces.cli.output import hang_up, prepare_streams, say_error
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,7 +32,8 @@ def main(argv: list[str] | None = None) -> int:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except BrokenPipeError:
-        return _hung_up()
+        hang_up()
+        return Exit.BROKEN_PIPE
     except (KeyboardInterrupt, asyncio.CancelledError):
         return Exit.INTERRUPTED
     except UnknownCommandError as error:
@@ -133,11 +134,3 @@ def _version() -> str:
         return version("agentos-kernel")
     except PackageNotFoundError:
         return "unknown: this copy was not installed"
-
-
-def _hung_up() -> Exit:
-    """Who read our output has gone; what is left in the buffers goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
-    return Exit.BROKEN_PIPE

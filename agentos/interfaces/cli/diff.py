@@ -47,7 +47,7 @@ async def diff(
     if json:
         put_json(as_object(parting))
     else:
-        _show(parting)
+        put_parting(parting)
     return Exit.OK if parting.same else Exit.FAILURE
 
 
@@ -80,7 +80,10 @@ def _act_object(act: Act | None) -> dict[str, Any] | None:
     return None if act is None else {"seq": act.seq, "what": act.what, "name": act.name, "text": act.text}
 
 
-def _show(parting: Parting) -> None:
+def put_parting(parting: Parting) -> None:
+    if parting.a.conversation == parting.b.conversation:
+        put(f"both are {parting.a.conversation}")
+        return
     shared = f"entries 1 to {parting.shared} are shared" if parting.shared else "no entry is shared"
     put(f"{shared}; behind that {parting.common} acts are alike")
     names = [str(short(side.conversation)) for side in (parting.a, parting.b)]

@@ -14,11 +14,11 @@ from agentos.interfaces.cli.diff import act_line, side_object
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here, Invocation
-from agentos.interfaces.cli.output import clipped, put, put_json, put_table, say
+from agentos.interfaces.cli.output import clipped, put_done, put_json, put_table, say
 from agentos.interfaces.cli.run import driven, end_of_turn
 from agentos.interfaces.cli.variants import Variant, read_variants, variant_of
 from agentos.interfaces.cli.waiting import wait_for
-from agentos.interfaces.cli.workplace import Selection, Workplace, opened
+from agentos.interfaces.cli.workplace import Network, Selection, Workplace, opened
 from agentos.kernel import Fork, Kernel
 from agentos.kernel import open as open_kernel
 from agentos.kernel.reading import reading
@@ -37,6 +37,7 @@ async def fork(
     prompt: Path | None = None,
     agent: str | None = None,
     run: Flag = False,
+    network: Network | None = None,
     json: Flag = False,
     here: Here,
 ) -> int:
@@ -66,12 +67,12 @@ async def fork(
     """
     variant = variant_of(model=model, prompt=prompt, agent=agent, results=replace_result)
     log = await _found(here, conversation)
-    async with _kernel(here, bare=variant.is_plain and not run) as kernel:
+    async with _kernel(here, network, bare=variant.is_plain and not run) as kernel:
         made = await _forked(kernel, log, at, variant, run=run)
         if json and not run:
             put_json(_as_object(made))
         elif not json:
-            put(made.id)
+            put_done(made.id)
         say(_where(made, at))
         if not run:
             return Exit.OK
@@ -85,6 +86,7 @@ async def what_if(
     at: int | None = None,
     variant: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     say_: Annotated[str | None, Parameter(name=["--say", "-p"])] = None,
+    network: Network | None = None,
     json: Flag = False,
     here: Here,
 ) -> int:
@@ -109,7 +111,7 @@ async def what_if(
     """
     variants = read_variants(variant)
     log = await _found(here, conversation)
-    async with _kernel(here) as kernel:
+    async with _kernel(here, network) as kernel:
         forks = [await _forked(kernel, log, at, one, run=False) for one in variants]
         _check_runs(forks, say_)
         say(_where(forks[0], at))
@@ -125,13 +127,13 @@ async def what_if(
 
 
 @asynccontextmanager
-async def _kernel(here: Invocation, *, bare: bool = False) -> AsyncIterator[Kernel]:
+async def _kernel(here: Invocation, network: Network | None, *, bare: bool = False) -> AsyncIterator[Kernel]:
     """With the agents of the project; a fork that varies nothing and is not run needs none."""
     if bare:
         async with open_kernel(here.store_url()) as kernel:
             yield kernel
         return
-    async with opened(Workplace.of(here, Selection())) as kernel:
+    async with opened(Workplace.of(here, Selection.on(network))) as kernel:
         yield kernel
 
 

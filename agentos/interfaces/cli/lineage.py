@@ -66,7 +66,9 @@ async def lineage(
     sift = Sift(agent=agent, tool=tool, status=status, slow_ms=slow, min_tokens=min_tokens)
     if (id_ is None) == (path is None):
         raise UsageError(
-            "name a conversation, turn or call; or a call with --path" if id_ is None else "--path stands alone"
+            "name a conversation, turn or call; or a call with --path"
+            if id_ is None
+            else "--path says it all: the id of a call tells its conversation; leave out the other one"
         )
     if path is not None and (follow or sums or sift != Sift()):
         raise UsageError("--path shows one chain as it is; leave out --follow, --sums and filters")
@@ -131,10 +133,10 @@ def _line(frame: Frame) -> str:
     ms = f", {frame.ms:.1f} ms" if frame.ms is not None else ""
     tokens = f", {frame.tokens}" if frame.tokens.input or frame.tokens.output else ""
     child = f" in {frame.child}" if frame.child else ""
-    what = f"{frame.kind} {_number(frame)}{name}"
+    what = frame.id if frame.kind == "conversation" else f"{frame.kind} {_number(frame)}{name}"
     return f"{clock_of(frame.at)}  {' > '.join(frame.agents)}  {what}  {frame.status}{child}{ms}{tokens}"
 
 
 def _number(frame: Frame) -> str:
-    """The id of a conversation; else the seq by which turns and calls are known in theirs."""
-    return frame.id if frame.kind == "conversation" else frame.id.rpartition("_")[2]
+    """Which step of its turn; else the seq by which turns and calls are known in their conversation."""
+    return frame.id.rpartition("_")[2] if frame.step is None else str(frame.step)

@@ -95,6 +95,16 @@ COMMANDS = (
         ),
     ),
     Listed(
+        "search",
+        "search:search",
+        "Find what was said, by words, in all conversations.",
+        (
+            "agentos search budget",
+            "agentos search '\"red ball\" -blue' --agent helper --since '7d ago'",
+            "agentos search 'conn*' --tool find_text --role tool --newest --json",
+        ),
+    ),
+    Listed(
         "lineage",
         "lineage:lineage",
         "Print the tree of calls through all subagents.",
@@ -136,6 +146,12 @@ COMMANDS = (
     ),
     Listed("cancel", "commands:cancel", "Cancel the open turn of a conversation.", ("agentos cancel 7hk587xc",)),
     Listed(
+        "unpause",
+        "unpause:unpause",
+        "Let a paused conversation go on, an imported one too.",
+        ("agentos unpause 7hk587xc", "agentos unpause 7hk587xc --json"),
+    ),
+    Listed(
         "writers",
         "writers:writers",
         "List the processes that write to the store, or declare one dead.",
@@ -151,6 +167,8 @@ COMMANDS = (
             "agentos replay 7hk587xc --children",
             "agentos replay 7hk587xc --against agents/helper.yaml",
             "agentos replay 7hk587xc --against prompt.txt --json",
+            "agentos replay 7hk587xc --with-model openai:gpt-4.1-mini --turn 2",
+            "agentos replay 7hk587xc --with-model --with-tools",
         ),
     ),
     Listed(
@@ -161,6 +179,7 @@ COMMANDS = (
             "agentos verify",
             "agentos verify 7hk587xc",
             "agentos verify --anchor /mnt/audit/anchors.jsonl --key env:ANCHOR_KEY",
+            "agentos verify talk.zip",
         ),
     ),
     Listed(
@@ -177,6 +196,7 @@ COMMANDS = (
             "agentos fork 7hk587xc --at 12",
             "agentos fork 7hk587xc --at 12 --model openai:gpt-4.1-mini --run",
             "agentos fork 7hk587xc --replace-result call_01kb7hk587xc_9=other.txt --run",
+            "agentos fork 7hk587xc --at 12 --run --base-url http://127.0.0.1:8000/v1 --api-keys keys.json",
         ),
     ),
     Listed(
@@ -196,6 +216,16 @@ COMMANDS = (
         ),
     ),
     Listed(
+        "erase",
+        "erase:erase",
+        "Erase the texts of a conversation and of all below it.",
+        (
+            "agentos erase 7hk587xc --dry-run",
+            "agentos erase 7hk587xc --with-forks --reason ticket-81 --receipt erased.json",
+            "agentos erase --expired --yes",
+        ),
+    ),
+    Listed(
         "fsck",
         "fsck:fsck",
         "Check that all of the store is whole, and mend its tables.",
@@ -211,10 +241,25 @@ COMMANDS = (
         ),
     ),
     Listed(
+        "export",
+        "export:export",
+        "Write conversations to one file that proves itself anywhere.",
+        (
+            "agentos export 7hk587xc talk.zip",
+            "agentos export 7hk587xc for-the-auditor.zip --redact",
+            "agentos export --all store.zip --json",
+        ),
+    ),
+    Listed(
         "import",
         "import_:import_",
-        "Take sessions of agents-exe into the store.",
-        ("agentos import conv.0a648c17.json", "agentos import sessions/*.json --agent reviewer --json"),
+        "Take bundles, and sessions of agents-exe, into the store.",
+        (
+            "agentos import budget.zip",
+            "agentos import budget.zip --dry-run --json",
+            "agentos import conv.0a648c17.json",
+            "agentos import sessions/*.json --agent reviewer --json",
+        ),
     ),
     Listed("upgrade", "upgrade:upgrade", "Bring an older store up to date.", ("agentos upgrade",)),
     Listed(

@@ -50,6 +50,7 @@ def agent(
     project = load_project(Path.cwd())
     path = file or _agents_directory(project) / f"{slug}.{chosen}"
     _write(path, text, force=force)
+    put(str(path))
     say(f"Next: agentos run --agent-file {path} -p help")
 
 
@@ -71,6 +72,7 @@ def tool(slug: str, file: Path | None = None, /, *, lang: Language = "bash", for
     path = file or _scripts_directory(load_project(Path.cwd())) / slug
     _write(path, text, force=force)
     path.chmod(path.stat().st_mode | 0o111)
+    put(str(path))
     shown = path if path.is_absolute() or os.sep in str(path) else Path(os.curdir, path)
     say(f'Next: agentos tool check {shown}, and echo \'{{"text": "a"}}\' | agentos tool call {os.curdir}/{path}')
 
@@ -124,4 +126,3 @@ def _write(path: Path, text: str, *, force: bool) -> None:
             file.write(text)
     except FileExistsError as error:
         raise ConfigurationError(f"{path} exists already; -f writes over it") from error
-    put(str(path))

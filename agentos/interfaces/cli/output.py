@@ -38,6 +38,21 @@ def put(text: str = "", *, flush: bool = False) -> None:
     print(visible(text), flush=flush or is_terminal(sys.stdout))
 
 
+def put_done(text: str) -> None:
+    """What was done, of several things: who reads this may hang up, and the rest is done all the same."""
+    try:
+        put(text, flush=True)
+    except BrokenPipeError:
+        hang_up()
+
+
+def hang_up() -> None:
+    """Who read our output has gone; what is left in the buffers, and all that follows, goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
 def put_answer(text: str) -> None:
     """What an agent answered: as it is into a pipe, made harmless on a terminal."""
     print(visible(text) if is_terminal(sys.stdout) else text, flush=True)

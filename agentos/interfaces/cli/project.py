@@ -38,7 +38,7 @@ def init(folder: Annotated[Path, Parameter(name="DIR")] = Path(), /) -> None:
     templates = resources.files("agentos.interfaces.cli") / "templates"
     for name in FILES:
         _write(templates, folder, name)
-        put(str(folder / name))
+    put("\n".join(str(folder / name) for name in FILES))  # once all are there: who reads this may hang up any time
     say(NEXT.format(enter="" if folder == Path() else f"  cd {folder}\n").rstrip())
 
 

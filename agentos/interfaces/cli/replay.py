@@ -25,7 +25,9 @@ from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
+from agentos.interfaces.cli.live_replay import LiveOptions, check_live, replay_live
 from agentos.interfaces.cli.output import counted, put, put_json, say
+from agentos.interfaces.cli.workplace import Network
 from agentos.kernel.reading import Reading, reading
 
 
@@ -37,6 +39,8 @@ async def replay(
     children: Flag = False,
     against: Path | None = None,
     jobs: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    live: LiveOptions | None = None,
+    network: Network | None = None,
     json: Flag = False,
     here: Here,
 ) -> int:
@@ -48,6 +52,11 @@ async def replay(
     without a head), tools as 'agentos tool list --json' prints them, or the script of a model. Recorded replies and results
     are used as long as the requests stay the same. The first thing that departs is named, with both sides and the calls
     that come of it.
+
+    With --with-model, a conversation is run anew by the real model, in a fork: the inputs from the first or the chosen turn
+    on are given again. A call that the record has gets its recorded result. Any other is denied, or with --with-tools run;
+    then each that is not `pure` is asked about at the terminal. What became of it is compared with the original, which
+    stays as it is.
 
     Parameters
     ----------
@@ -65,6 +74,10 @@ async def replay(
         print one JSON object
     """
     _check_usage(conversation, all_=all_, children=children, against=against, jobs=jobs)
+    live = live or LiveOptions()
+    check_live(live, network, conversation, others=children or against is not None)
+    if live.asked and conversation is not None:
+        return await replay_live(conversation, live, network, json=json, here=here)
     if against is not None:
         assert conversation is not None, "it was asked for"
         return await _against(here.store_url(), conversation, against, children=children, json=json)

@@ -104,17 +104,21 @@ async def _tree(store: Reading, text: str) -> set[str]:
 
 
 async def _agent_of(work: Workplace, text: str) -> str:
-    """The agent of a conversation: with it come all that its turns may come to."""
+    """The agent of a conversation: with it come all that its turns may come to. That of a fork may stand in the store."""
     async with reading(work.url) as store:
-        sql = "select agent from conversations where id = ?"
-        ((slug,),) = (await store.query(sql, (await _found(store, text),))).rows
-    if slug not in work.agents:  # before anything is said to a conversation that nobody can answer
+        log = await _found(store, text)
+        ((slug,),) = (await store.query("select agent from conversations where id = ?", (log,))).rows
+        row = await store.store.log(log)
+    is_fork = row is not None and row.forked_from is not None
+    if slug not in work.agents and not is_fork:  # before anything is said to a conversation that nobody can answer
         raise UnknownAgent(str(slug), list(work.agents))
     return str(slug)
 
 
 async def _known(kernel: Kernel, text: str) -> Conversation:
-    return await kernel.get(await _found(Reading(kernel.store), text))
+    talk = await kernel.get(await _found(Reading(kernel.store), text))
+    await kernel.take_agent(talk.id)
+    return talk
 
 
 async def _found(store: Reading, text: str) -> LogId:

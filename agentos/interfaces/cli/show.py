@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from agentos.events.entry import Entry
-from agentos.history import StepRequest, Versions, pinned_by, request_of, standing_at
+from agentos.history import StepRequest, Versions, iso_time, pinned_by, request_of, standing_at
 from agentos.interfaces.cli.entries import as_lines, as_object, body_text
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import Place, find_place
@@ -61,15 +61,19 @@ async def show(
         if request:
             return _show_request(await request_of(store.store, place.conversation, seq), json=json)
         entries = _chosen(await store.entries(place.conversation), place, seq)
+        row = await store.store.log(place.conversation)
+        erased_at = iso_time(row.erased_at) if row is not None and row.erased_at is not None else None
         ran_with = {entry.seq: await versions.of(context) for entry in entries for context in pinned_by([entry])}
     if json:
         shown = [{**as_object(entry), "ran_with": ran_with.get(entry.seq)} for entry in entries]
-        put_json({"conversation": place.conversation, "entries": shown})
+        put_json({"conversation": place.conversation, "erased_at": erased_at, "entries": shown})
         return Exit.OK
     put(place.conversation)
     for entry in entries:
         for line in as_lines(entry, ran_with.get(entry.seq, "")):
             put(line)
+    if erased_at is not None:
+        say(f"its texts were erased at {erased_at}; the last payload.erased is the receipt")
     return Exit.OK
 
 

@@ -12,6 +12,8 @@ from agentos.history.past.standing import StandingCall, StandingTurn
 from agentos.interfaces.cli.entries import body_text
 from agentos.interfaces.cli.output import counted, put, put_json, say
 
+TIMES = ("at", "started_at", "deadline_at")
+
 
 def put_standing(standing: Standing, *, json: bool) -> None:
     """On stderr, that the seq lies within a unit, when it does."""
@@ -82,4 +84,13 @@ def _call_line(call: StandingCall) -> str:
 def _object(standing: Standing) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(standing)
     plain["waiting"] = [{"seq": seq, "text": text} for seq, text in standing.waiting]
-    return {**plain, "at": iso_time(standing.at), "at_us": standing.at}
+    for part in (plain, *plain["calls"], *([plain["turn"]] if plain["turn"] else [])):
+        part.update(_times(part))
+    return plain
+
+
+def _times(part: dict[str, Any]) -> dict[str, Any]:
+    """Every time as text, and in microseconds under a name that says so."""
+    times = {name: part[name] for name in TIMES if name in part}
+    shown = {name: None if at is None else iso_time(at) for name, at in times.items()}
+    return {**shown, **{f"{name}_us": at for name, at in times.items()}}

@@ -23,6 +23,7 @@ from agentos.interfaces.cli.log_file import log_file
 from agentos.interfaces.cli.output import counted, is_terminal, say
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
+from agentos.ports import Approval, Hook
 
 BASE_URL_VARIABLE = "AGENTOS_BASE_URL"
 KEYS_VARIABLE = "AGENTOS_KEYS"
@@ -31,7 +32,30 @@ LOG_VARIABLE = "AGENTOS_LOG_FILE"
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Network:
+    """Where models are asked, and with which keys: options of every command that asks one."""
+
+    api_keys: Annotated[
+        tuple[Path, ...], Parameter(negative="", show_default=False, help=f"a file of keys [env var: {KEYS_VARIABLE}]")
+    ] = ()
+    base_url: Annotated[
+        str | None,
+        Parameter(help=f"the server that every model of the network is asked at [env var: {BASE_URL_VARIABLE}]"),
+    ] = None
+
+    def keys(self, project: Project | None) -> tuple[Path, ...]:
+        """Key files in the order in which they are asked: of the flag, the environment, the project."""
+        named = os.environ.get(KEYS_VARIABLE, "")
+        from_environment = [Path(name) for name in named.split(os.pathsep) if name]
+        return (*self.api_keys, *from_environment, *(project.key_files if project is not None else ()))
+
+    def url(self) -> str | None:
+        return self.base_url or os.environ.get(BASE_URL_VARIABLE) or None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection(Network):
     """Which agents and how: options of every command that drives turns."""
 
     agent_file: Annotated[
@@ -47,31 +71,19 @@ class Selection:
             negative="", show_default=False, help="go on without this toolbox: its name, or a pattern with * and ?"
         ),
     ] = ()
-    api_keys: Annotated[
-        tuple[Path, ...], Parameter(negative="", show_default=False, help=f"a file of keys [env var: {KEYS_VARIABLE}]")
-    ] = ()
-    base_url: Annotated[
-        str | None,
-        Parameter(help=f"the server that every model of the network is asked at [env var: {BASE_URL_VARIABLE}]"),
-    ] = None
-
     log_file: Annotated[
         Path | None,
         Parameter(help=f"append a line of JSON for every effect to this file [env var: {LOG_VARIABLE}]"),
     ] = None
 
+    @staticmethod
+    def on(network: Network | None) -> Selection:
+        """The agents of the project, with these models."""
+        return Selection(api_keys=network.api_keys, base_url=network.base_url) if network is not None else Selection()
+
     def log(self) -> Path | None:
         named = os.environ.get(LOG_VARIABLE)
         return self.log_file or (Path(named) if named else None)
-
-    def keys(self, project: Project | None) -> tuple[Path, ...]:
-        """Key files in the order in which they are asked: of the flag, the environment, the project."""
-        named = os.environ.get(KEYS_VARIABLE, "")
-        from_environment = [Path(name) for name in named.split(os.pathsep) if name]
-        return (*self.api_keys, *from_environment, *(project.key_files if project is not None else ()))
-
-    def url(self) -> str | None:
-        return self.base_url or os.environ.get(BASE_URL_VARIABLE) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +140,16 @@ def reached(agents: Mapping[str, AgentSpec], slugs: Iterable[str]) -> dict[str, 
 
 
 @asynccontextmanager
-async def opened(work: Workplace, asked: str | None = None) -> AsyncIterator[Kernel]:
-    """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, else all.
+async def opened(
+    work: Workplace, asked: str | None = None, *, hooks: Sequence[Hook] = (), approval: Approval | None = None
+) -> AsyncIterator[Kernel]:
+    """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, else all. All
+    too for one that is not among them, as the agent of a fork which stands in the store.
 
     Raises ConfigurationError for a toolbox that is in state error and that --without does not name.
     """
     project, selection = work.project, work.selection
-    agents = _left_out(reached(work.agents, [asked]) if asked is not None else work.agents, selection.without)
+    agents = _left_out(reached(work.agents, [asked]) if asked in work.agents else work.agents, selection.without)
     with log_file(selection.log()) as observers:
         async with open_kernel(
             work.url,
@@ -142,6 +157,8 @@ async def opened(work: Workplace, asked: str | None = None) -> AsyncIterator[Ker
             keys=selection.keys(project),
             base_url=selection.url(),
             observers=observers,
+            hooks=hooks,
+            approval=approval,
         ) as kernel:
             for toolbox in project.toolboxes() if project is not None else ():
                 if not any(_fits(pattern, toolbox.name) for pattern in selection.without):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from agentos.interfaces.cli.output import say
@@ -52,6 +53,24 @@ class History:
             self._write([text], os.O_APPEND)
         except OSError as error:
             self._tell(error)
+
+    def forget(self, texts: Collection[str]) -> int:
+        """Takes these texts, and each line of one, out of the file, which is overwritten before it is made shorter; gives
+        how many lines went. Raises OSError."""
+        gone = {part for text in texts for part in (text, *text.splitlines())}
+        if not gone or not self.path.exists():
+            return 0
+        with self.path.open("r+b") as file:
+            lines = file.read().splitlines(keepends=True)
+            kept = [line for line in lines if _text_of(line) not in gone]
+            if len(kept) < len(lines):
+                size = file.tell()
+                file.seek(0)
+                file.write(b"".join(kept).ljust(size, b"\n"))
+                file.flush()
+                os.fsync(file.fileno())
+                file.truncate(sum(map(len, kept)))
+        return len(lines) - len(kept)
 
     def _write(self, texts: list[str], how: int) -> None:
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | how, 0o600)
