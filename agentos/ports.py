@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from agentos.components import ApprovalMode, CallStatus, Verdict
+from agentos.components import ApprovalMode, CallStatus, GivenEnd, Verdict
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 
@@ -97,15 +97,19 @@ ApprovalHandler = Approval
 
 
 class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook says: a verdict, arguments in place of the call's own (None leaves them), and why."""
+    """What a hook says: a verdict, arguments in place of the call's own (None leaves them), and why.
+
+    given, with an ALLOW, is how the call ends without being run. A rule that denies the call still does.
+    """
 
     verdict: Verdict = Verdict.ALLOW
     arguments: dict[str, Any] | None = None
     reason: str = ""
+    given: GivenEnd | None = None
 
 
 class Hook(Protocol):
-    """User code at a hook point. before_call may deny a call, ask for approval, or change its arguments."""
+    """User code at a hook point. before_call may deny a call, ask for approval, change its arguments, or give its result."""
 
     name: Name
 

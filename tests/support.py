@@ -154,7 +154,7 @@ async def lab(
 def crash(here: Lab) -> None:
     """As kill -9 leaves it: what was not stored is gone, nobody is told, and the writer of the store is dead."""
     here.kernel.ticker.after_tick = None
-    here.kernel.ticker.starting = False
+    here.kernel.ticker.start_no_more()
     store = here.kernel.store
     assert isinstance(store, MemoryStore), "another store is not abandoned in the middle of a process"
     store.abandon()

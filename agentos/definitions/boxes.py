@@ -17,8 +17,8 @@ from agentos.components import ToolboxSharing
 from agentos.definitions.spec import AgentSpec
 from agentos.definitions.toolbox_spec import LackingSpec, PythonSpec, ScriptSpec, SqliteSpec, SystemSpec, ToolboxSpec
 from agentos.errors import ConfigurationError
+from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Toolbox
-from agentos.toolboxes.threads import ToolThreads
 from agentos.toolboxes.unavailable import UnavailableToolbox
 
 
@@ -112,7 +112,7 @@ def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
 
 
 def _system(name: str, spec: SystemSpec, base: Path) -> Toolbox:
-    from agentos.toolboxes.sandbox import FileSandbox
+    from agentos.resources.process.sandbox import FileSandbox
     from agentos.toolboxes.system import SystemToolbox
 
     return SystemToolbox(

@@ -45,9 +45,9 @@ from agentos.definitions.reading import read_source
 from agentos.definitions.source import Keys, Source
 from agentos.definitions.spec import AgentSpec
 from agentos.definitions.toolbox_spec import LackingSpec
+from agentos.resources.process.threads import ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Toolbox
-from agentos.toolboxes.threads import ToolThreads
 
 
 class Project(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AliasChoices, Discriminator, Field, PrivateAttr, Tag
+from pydantic import AliasChoices, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from agentos.components import ApprovalMode, EffectClass, ModelRef, Rule, TurnLimits, Verdict
 from agentos.definitions.toolbox_spec import (
@@ -87,6 +87,21 @@ class ModelUse(Strict):
     """What the kind understands beside; a secret stands here as a reference, as in api_key: env:OPENAI_API_KEY."""
 
 
+class Retention(Strict):
+    """How long the texts of a conversation stay, in seconds since its last entry."""
+
+    keep_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """Nothing of it is erased before."""
+    erase_after_s: Seconds | None = None
+    """It is erased then, with the conversations below it."""
+
+    @model_validator(mode="after")
+    def _keeps_before_it_erases(self) -> Self:
+        if self.keep_s is not None and self.erase_after_s is not None and self.keep_s > self.erase_after_s:
+            raise ValueError(f"keep_s ({self.keep_s:g}) is beyond erase_after_s ({self.erase_after_s:g})")
+        return self
+
+
 class PolicyRule(Strict):
     """tool is a name, or a pattern with `*` and `?`."""
 
@@ -125,6 +140,10 @@ ToolboxRef = Annotated[
 SubagentRef = Annotated[Annotated[Slug, Tag("text")] | Annotated[SubagentUse, Tag("mapping")], Discriminator(_form)]
 ModelChoice = Annotated[Annotated[str, Tag("text")] | Annotated[ModelUse, Tag("mapping")], Discriminator(_form)]
 Prompt = Annotated[Annotated[str, Tag("text")] | Annotated[Sequence[str], Tag("mapping")], Discriminator(_form)]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class AgentSpec(Strict):
@@ -189,6 +208,8 @@ class AgentSpec(Strict):
     """What becomes of a call that a rule has ask for a person."""
     effects: dict[ToolName, EffectClass] = Field(default_factory=dict)
     """The effect class of single tools: pure, idempotent or once."""
+    retention: Annotated[Retention | None, Field(exclude_if=_is_none)] = None
+    """How long its conversations are kept, and when they are erased."""
 
     _path: Path | None = PrivateAttr(default=None)
 

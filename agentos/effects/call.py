@@ -19,8 +19,9 @@ from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, na
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
 from agentos.resources import Scope
+from agentos.resources.process.partial import partial_of
 from agentos.toolboxes.base import Failed, Finish
-from agentos.toolboxes.results import partial_of, render
+from agentos.toolboxes.results import render
 
 UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was not run again"
 

@@ -7,7 +7,7 @@
 
     toolbox = PythonToolbox("sums", [add])
 
-An async function runs on the event loop, a sync one in a thread (`agentos.toolboxes.threads`). Whatever a function
+An async function runs on the event loop, a sync one in a thread (`agentos.resources.process.threads`). Whatever a function
 raises, SystemExit and its like too, goes up as it is; the effect runner makes a failed call of it.
 """
 
@@ -24,10 +24,10 @@ from agentos.components import Access, EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name, is_name
 from agentos.ports import CallContext
+from agentos.resources.process.threads import Abandoned, ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Doubt, Failed
 from agentos.toolboxes.signature import ArgumentsRefused, Signature, place_of, signature_of
-from agentos.toolboxes.threads import Abandoned, ToolThreads
 
 F = TypeVar("F", bound=Callable[..., Any])
 Lifecycle = Callable[[], Awaitable[object] | object]

@@ -27,11 +27,11 @@ from agentos.components import EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.process.threads import Abandoned, ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Doubt, ToolboxProblem
 from agentos.toolboxes.python import Lifecycle, PythonToolbox, options_of, run_step
 from agentos.toolboxes.script.files import Stamp, content_digest, stamp_of
-from agentos.toolboxes.threads import Abandoned, ToolThreads
 
 _numbers = itertools.count(1)
 

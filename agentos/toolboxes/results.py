@@ -32,6 +32,7 @@ from uuid import UUID
 import msgspec
 
 from agentos.errors import ToolError
+from agentos.resources.process.output import bytes_text
 
 NO_RESULT = "(no result)"
 DEPTH_MAX = 100
@@ -100,34 +101,12 @@ def cut(text: str, limit_chars: int) -> str:
     return text[: room - tail] + _marker(len(text) - room, len(text)) + text[len(text) - tail :]
 
 
-def bytes_text(data: bytes | bytearray | memoryview, total: int | None = None) -> str:
-    """Bytes for a reader of text; total is their true number when data is only the first of them."""
-    size = f"{len(data):,} bytes" if total is None or total == len(data) else f"first {len(data):,} of {total:,} bytes"
-    return f"({size}, base64) {base64.b64encode(data).decode()}"
-
-
 def media_text(media: Media) -> str:
     """One line about bytes of a media type."""
     if media.total <= MEDIA_SHOWN_BYTES:
         return f"{media.media_type} {bytes_text(media.data, media.total)}"
     kept = "they are" if len(media.data) == media.total else f"the first {len(media.data):,} are"
     return f"({media.media_type}, {media.total:,} bytes that are no text: {kept} kept with the call, not shown here)"
-
-
-def attach_partial(error: BaseException, text: str) -> None:
-    """Leaves what a cancelled call had printed so far on the cancellation, for `partial_of` to find."""
-    error.partial = text  # type: ignore[attr-defined]
-
-
-def partial_of(error: BaseException) -> str:
-    """What a cancelled or timed-out call had printed, also when a TimeoutError took the place of the cancellation."""
-    seen: BaseException | None = error
-    while seen is not None:
-        text = getattr(seen, "partial", None)
-        if isinstance(text, str):
-            return text
-        seen = seen.__cause__ or seen.__context__
-    return ""
 
 
 def _marker(left_out: int, total: int) -> str:

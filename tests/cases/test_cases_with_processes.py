@@ -18,7 +18,7 @@ from agentos.clock import SystemClock
 from agentos.definitions import AgentSpec
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
-from agentos.toolboxes.process import ProcessLimits
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.python import PythonToolbox
 from agentos.toolboxes.script import ScriptToolbox
 from tests.processes import new_processes, own_children

@@ -11,7 +11,7 @@ from agentos.persistence.memory import MemoryStore
 from agentos.persistence.postgresql import PostgreSQLStore
 from agentos.persistence.sqlite import SQLiteStore
 
-for part in ("store", "reading", "codec", "query", "sharing"):
+for part in ("store", "reading", "codec", "erase", "query", "sharing"):
     pytest.register_assert_rewrite(f"agentos.testing.{part}_contract")
 
 from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory  # noqa: E402

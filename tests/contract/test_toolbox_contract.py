@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from agentos.toolboxes.process import ProcessLimits
+from agentos.resources.process.process import ProcessLimits
+from agentos.resources.process.sandbox import FileSandbox
 from agentos.toolboxes.python import PythonToolbox, tool
-from agentos.toolboxes.sandbox import FileSandbox
 from agentos.toolboxes.script import ScriptToolbox
 from agentos.toolboxes.sqlite import SqliteToolbox
 from agentos.toolboxes.system import CAPABILITIES, SystemLimits, SystemToolbox

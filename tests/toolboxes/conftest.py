@@ -13,7 +13,7 @@ import pytest
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
-from agentos.toolboxes.descendants import Keeper
+from agentos.resources.process.descendants import Keeper
 
 
 class CallOf:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from agentos.ids import Name
+from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.python import PythonToolbox
 from agentos.toolboxes.results import ResultRefused, render
-from agentos.toolboxes.threads import ToolThreads
 
 
 async def call(toolbox: PythonToolbox, name: str = "bad", **arguments: Any) -> object:

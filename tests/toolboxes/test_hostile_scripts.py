@@ -14,9 +14,10 @@ import psutil
 import pytest
 
 from agentos.ids import Name
+from agentos.resources.process.partial import partial_of
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.process import ProcessLimits
-from agentos.toolboxes.results import partial_of, render
+from agentos.toolboxes.results import render
 from agentos.toolboxes.script import ScriptToolbox
 from tests.processes import new_processes, own_children
 

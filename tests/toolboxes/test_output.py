@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentos.toolboxes.output import Output
+from agentos.resources.process.output import Output
 
 
 @given(chunks=st.lists(st.binary(max_size=40)), limit=st.integers(min_value=8, max_value=64))

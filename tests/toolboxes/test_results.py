@@ -18,7 +18,8 @@ import pydantic
 import pytest
 
 from agentos.codec import decode_text, encode_body
-from agentos.toolboxes.results import Media, ResultRefused, attach_partial, media_text, partial_of, render, text_of
+from agentos.resources.process.partial import attach_partial, partial_of
+from agentos.toolboxes.results import Media, ResultRefused, media_text, render, text_of
 
 
 class Colour(enum.Enum):

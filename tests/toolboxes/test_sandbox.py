@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentos.errors import ConfigurationError
-from agentos.toolboxes.sandbox import FILE_BYTES_MAX, FileKind, FileRefused, FileSandbox
-from agentos.toolboxes.sandbox_rules import DEPTH_MAX, RULES_MAX, matches
+from agentos.resources.process.sandbox import FILE_BYTES_MAX, FileKind, FileRefused, FileSandbox
+from agentos.resources.process.sandbox_rules import DEPTH_MAX, RULES_MAX, matches
 
 
 @pytest.fixture

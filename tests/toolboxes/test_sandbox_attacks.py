@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agentos.toolboxes import sandbox as sandbox_module
-from agentos.toolboxes.sandbox import FileRefused, FileSandbox
+from agentos.resources.process import sandbox as sandbox_module
+from agentos.resources.process.sandbox import FileRefused, FileSandbox
 
 SECRET = b"the secret outside"
 

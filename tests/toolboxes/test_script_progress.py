@@ -11,7 +11,7 @@ import pytest
 
 from agentos.errors import ToolError
 from agentos.ids import Name
-from agentos.toolboxes.process import ProcessLimits
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.script import ScriptToolbox
 from agentos.toolboxes.script.progress import LINE_CHARS, LastLine
 from tests.support import until

@@ -12,8 +12,8 @@ import pytest
 from agentos.components import Access, EffectClass, ToolboxSharing
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.base import Failed, ToolboxProblem, problems_of
-from agentos.toolboxes.process import ProcessLimits
 from agentos.toolboxes.results import Media, render
 from agentos.toolboxes.script import DescribeLimits, ScriptToolbox
 

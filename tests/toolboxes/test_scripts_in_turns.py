@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agentos.events.model import ToolCall
-from agentos.toolboxes.process import ProcessLimits
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.script import ScriptToolbox
 from tests.support import Mind, call, calls, entries_of, lab
 from tests.toolboxes.test_script_portal import ASK, TOOL

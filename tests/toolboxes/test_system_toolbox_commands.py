@@ -15,9 +15,10 @@ import pytest
 
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
+from agentos.resources.process.partial import partial_of
+from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.base import Failed, notes_of
-from agentos.toolboxes.process import ProcessLimits
-from agentos.toolboxes.results import Media, partial_of
+from agentos.toolboxes.results import Media
 from agentos.toolboxes.system import SystemLimits, SystemToolbox
 from agentos.toolboxes.system.command import CommandLimits
 

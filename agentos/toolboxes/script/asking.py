@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from agentos.toolboxes.descendants import MARK
-from agentos.toolboxes.process import Command, Ended, ProcessLimits, run_process
+from agentos.resources.process.descendants import MARK
+from agentos.resources.process.process import Command, Ended, ProcessLimits, run_process
 from agentos.toolboxes.script.files import content_digest, openness
 from agentos.toolboxes.script.form import ScriptForm
 from agentos.toolboxes.script.reading import read_description

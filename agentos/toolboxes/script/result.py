@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from agentos.ids import Name
+from agentos.resources.process.output import Output
+from agentos.resources.process.process import Ended
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.output import Output
-from agentos.toolboxes.process import Ended
 from agentos.toolboxes.results import Media
 from agentos.toolboxes.script.asking import code_text
 from agentos.toolboxes.script.form import ScriptForm

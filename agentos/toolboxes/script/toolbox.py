@@ -1,7 +1,7 @@
 """Executables as tools: each describes itself with `EXE describe` and works with `EXE run ARGS` (see form).
 
 A script sees PATH, HOME and the like, the variables that the toolbox names, and the ids of its call; no key of a
-provider. A call that is cancelled or runs out of time ends with all its processes, and `results.partial_of` the
+provider. A call that is cancelled or runs out of time ends with all its processes, and `partial_of` the
 cancellation gives what had been printed.
 
 Files that change while the toolbox is open are read again by `reload`: a new or edited script is asked anew, one that is
@@ -24,9 +24,9 @@ from agentos.components import EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.process.descendants import MARK, Keeper
+from agentos.resources.process.process import Command, ProcessLimits, run_process
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
-from agentos.toolboxes.descendants import MARK, Keeper
-from agentos.toolboxes.process import Command, ProcessLimits, run_process
 from agentos.toolboxes.script.asking import Asked, DescribeLimits, ask, reason_of
 from agentos.toolboxes.script.files import Found, ScriptFiles, Stamp
 from agentos.toolboxes.script.form import Invocation, ScriptForm, invocation_of, schema_of

@@ -22,12 +22,12 @@ from agentos.components import Access, EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Doubt, Failed
 from agentos.toolboxes.sqlite.guard import DatabaseAccess
 from agentos.toolboxes.sqlite.link import FileGone, Link, SqliteLimits, identity_of, open_link
 from agentos.toolboxes.sqlite.query import Query
 from agentos.toolboxes.sqlite.values import ParametersRefused, bound
-from agentos.toolboxes.threads import ToolThreads
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -25,10 +25,11 @@ import msgspec
 
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
+from agentos.resources.process.descendants import MARK
+from agentos.resources.process.partial import partial_of
+from agentos.resources.process.process import Command, Ended, ProcessLimits, run_process
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.descendants import MARK
-from agentos.toolboxes.process import Command, Ended, ProcessLimits, run_process
-from agentos.toolboxes.results import Media, partial_of
+from agentos.toolboxes.results import Media
 from agentos.toolboxes.script import INHERITED
 from agentos.toolboxes.script.asking import code_text, reason_of
 

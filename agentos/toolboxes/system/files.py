@@ -9,9 +9,9 @@ from __future__ import annotations
 import codecs
 from typing import Any, BinaryIO
 
-from agentos.toolboxes.output import CHUNK_BYTES, Output
+from agentos.resources.process.output import CHUNK_BYTES, Output
+from agentos.resources.process.sandbox import FileRefused, FileSandbox
 from agentos.toolboxes.results import Media
-from agentos.toolboxes.sandbox import FileRefused, FileSandbox
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x89PNG\r\n\x1a\n", "image/png"),

@@ -20,15 +20,15 @@ from agentos.components import Access, EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.process.descendants import Keeper
+from agentos.resources.process.sandbox import FileRefused, FileSandbox
+from agentos.resources.process.sandbox_rules import near
+from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
-from agentos.toolboxes.descendants import Keeper
-from agentos.toolboxes.sandbox import FileRefused, FileSandbox
-from agentos.toolboxes.sandbox_rules import near
 from agentos.toolboxes.script.files import openness
 from agentos.toolboxes.system import facts
 from agentos.toolboxes.system.command import CommandLimits, Commands
 from agentos.toolboxes.system.files import attached, listing
-from agentos.toolboxes.threads import ToolThreads
 
 _PATH: dict[str, Any] = {"type": "string", "description": "a path; a relative one counts from the working directory"}
 _COMMAND: dict[str, Any] = {

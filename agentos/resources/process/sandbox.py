@@ -20,7 +20,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
 from agentos.errors import AgentosError, ConfigurationError
-from agentos.toolboxes.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
+from agentos.resources.process.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
 
 FILE_BYTES_MAX = 50 * 1024 * 1024
 """How large a file may be that is read, where the sandbox does not say."""

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
-from agentos.toolboxes.descendants import (
+from agentos.resources.process.descendants import (
     Process,
     dead_orphans,
     leaders,
@@ -28,8 +28,8 @@ from agentos.toolboxes.descendants import (
     signal_group,
     signal_process,
 )
-from agentos.toolboxes.output import CHUNK_BYTES, Output
-from agentos.toolboxes.results import attach_partial
+from agentos.resources.process.output import CHUNK_BYTES, Output
+from agentos.resources.process.partial import attach_partial
 
 _log = logging.getLogger(__name__)
 _POLL_S = 0.01

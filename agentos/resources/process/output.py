@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentos.toolboxes.results import bytes_text
+import base64
 
 CHUNK_BYTES = 65_536
 _BASE64_BYTES_MAX = 65_536
@@ -97,6 +97,12 @@ class Output:
         left_out = self.total - len(self._head) + end - start
         self._head[start:end] = f"\n[... {left_out:,} of {self.total:,} bytes left out here ...]\n".encode()
         return start
+
+
+def bytes_text(data: bytes | bytearray | memoryview, total: int | None = None) -> str:
+    """Bytes for a reader of text; total is their true number when data is only the first of them."""
+    size = f"{len(data):,} bytes" if total is None or total == len(data) else f"first {len(data):,} of {total:,} bytes"
+    return f"({size}, base64) {base64.b64encode(data).decode()}"
 
 
 def _piece_bytes(data: bytearray) -> int:
