@@ -5,13 +5,23 @@
         UnknownAgent, UnknownToolbox, UnknownConversation, UnknownCall, SessionRefused
       StoreError                  the store cannot do what was asked
         StoreUnavailable, StoreBusy, StoreTooNew, StoreTooOld, StoreDamaged, QueryRefused, CopyRefused
+        IndexUnavailable, IndexDamaged
       AnchorError                 what a file of anchors cannot do
         AnchorDamaged, AnchorRefused
+      BundleError                 what a bundle cannot do
+        BundleRefused, BundleDamaged, ExportRefused, ImportRefused
       KernelClosed                the kernel is closed or closing
+      ControlError                a running kernel cannot be asked from another process
+        KernelUnreachable, ControlRefused, ControlTaken
       ConversationBusy            a bound of a conversation's intake is reached
+      ConversationHeld            an imported conversation that nobody has let go on
       ConversationClosed
+        ConversationErased
+      EraseRefused                a conversation cannot be erased, or not now, or not alone
+        EraseTurnOpen, EraseHasForks, EraseOfSubagent, EraseTooEarly, EraseUnanswered
       InputRefused                blank or oversized text
       ForkRefused                 a conversation cannot be forked there, or not with that result
+      ReplayRefused               a conversation cannot be run anew from there
       NotInDoubt                  there is nothing to resolve about a call
         AlreadyResolved
       ResourceError
@@ -26,6 +36,8 @@ carries a secret or the text of a conversation.
 """
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 
 class AgentosError(Exception):
@@ -96,6 +108,14 @@ class ForkRefused(AgentosError):
         super().__init__(f"{conversation} cannot be forked so: {why}{way}")
 
 
+class ReplayRefused(AgentosError):
+    """A conversation cannot be run anew from there."""
+
+    def __init__(self, conversation: str, why: str) -> None:
+        self.conversation = conversation
+        super().__init__(f"{conversation} cannot be run anew so: {why}")
+
+
 class NotInDoubt(AgentosError):
     """What became of the call is known, or about to be."""
 
@@ -163,6 +183,18 @@ class CopyRefused(StoreError):
     """A store cannot be copied to this place, or not now; what was copied before stays, and is gone on with."""
 
 
+class IndexUnavailable(StoreError):
+    """The file of a search index cannot be used; it holds nothing that the store has not."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"search index {path}: {reason}; it may be deleted, and the next search makes it anew")
+
+
+class IndexDamaged(IndexUnavailable):
+    """It is not what was written, or is something else."""
+
+
 class AnchorError(AgentosError):
     """A file of anchors does not say what was asked of it."""
 
@@ -179,9 +211,68 @@ class AnchorRefused(AnchorError):
     """No anchor can be written to this file, or not now; the file is as it was."""
 
 
+class BundleError(AgentosError):
+    """A bundle cannot be written or read."""
+
+
+class BundleRefused(BundleError):
+    """A file is no bundle, or one that may not be read; nothing of it was used."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")
+
+
+class BundleDamaged(BundleRefused):
+    """A member of a bundle is not as its manifest says; line counts from 1, 0 where it cannot be told."""
+
+    def __init__(self, path: str, member: str, line: int, reason: str) -> None:
+        self.member, self.line, self.why = member, line, reason
+        super().__init__(path, f"{member}{f' line {line}' if line else ''}: {reason}")
+
+
+class ImportRefused(BundleError):
+    """A bundle cannot be taken into this store; nothing of it was stored."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{path}: {reason}")
+
+
+class ExportRefused(BundleError):
+    """Nothing can be exported so; no file was written."""
+
+
 class KernelClosed(AgentosError):
     def __init__(self) -> None:
         super().__init__("the kernel is closed; open it again to go on")
+
+
+class ControlError(AgentosError):
+    """A running kernel and those who ask it by its control socket did not come together."""
+
+
+class KernelUnreachable(ControlError):
+    """Nobody answers at a control socket, or not any more. What was asked last may have been done all the same.
+
+    kernel names the process, as far as it is known.
+    """
+
+    def __init__(self, kernel: str, why: str) -> None:
+        self.kernel, self.why = kernel, why
+        super().__init__(f"{kernel} cannot be asked: {why}")
+
+
+class ControlRefused(ControlError):
+    """A running kernel does not do what its control socket was asked for; nothing was done."""
+
+
+class ControlTaken(ControlError):
+    """No control socket can be made there: path is in use by a living process, or is no place of this user alone."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        super().__init__(f"no control socket at {path}: {why}")
 
 
 class ConversationBusy(AgentosError):
@@ -210,10 +301,94 @@ def _why_busy(waiting: int, owner: str, key: str) -> str:
     )
 
 
+_NAMED_MAX = 10
+"""How many ids a sentence names."""
+
+
+def _utc(at_us: int) -> str:
+    return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+class ConversationHeld(AgentosError):
+    """An import brought it with work left to do, and nobody has said yet that it may go on."""
+
+    def __init__(self, conversation: str) -> None:
+        self.conversation = conversation
+        super().__init__(
+            f"{conversation} was imported with work left to do, and is paused; 'agentos unpause {conversation}' lets it go"
+            f" on, 'agentos fork {conversation}' begins another one there"
+        )
+
+
 class ConversationClosed(AgentosError):
     def __init__(self, conversation: str) -> None:
         self.conversation = conversation
         super().__init__(f"{conversation} is closed; start another one")
+
+
+class ConversationErased(ConversationClosed):
+    """Its texts are gone; its entries stay. at is when, in microseconds, UTC."""
+
+    def __init__(self, conversation: str, at: int) -> None:
+        super().__init__(conversation)
+        self.at = at
+        self.args = (f"{conversation} was erased at {_utc(at)} and is closed; start another one",)
+
+
+class EraseRefused(AgentosError):
+    """A conversation cannot be erased, or not now, or not alone. Of the log that the error names nothing was erased."""
+
+    def __init__(self, conversation: str, why: str) -> None:
+        self.conversation = conversation
+        super().__init__(f"{conversation} cannot be erased: {why}")
+
+
+class EraseTurnOpen(EraseRefused):
+    """Somebody is at work in it, or in one that would go with it (log)."""
+
+    def __init__(self, conversation: str, log: str, why: str = "a turn is open") -> None:
+        self.log = log
+        super().__init__(conversation, f"{why} in {log}; wait for its end, or 'agentos cancel {log}', and erase again")
+
+
+class EraseHasForks(EraseRefused):
+    """Living forks share its entries; they are in forks."""
+
+    def __init__(self, conversation: str, forks: list[str]) -> None:
+        self.forks = forks
+        named = ", ".join(forks[:_NAMED_MAX]) + (f" and {len(forks) - _NAMED_MAX} more" * (len(forks) > _NAMED_MAX))
+        super().__init__(conversation, f"its entries are shared by {named}; erase it with its forks, or these first")
+
+
+class EraseOfSubagent(EraseRefused):
+    """It was begun by a call, and its task and result stand in the parent too."""
+
+    def __init__(self, conversation: str, root: str) -> None:
+        self.root = root
+        super().__init__(conversation, f"its task and result stand in the conversation that asked too; erase {root}")
+
+
+class EraseTooEarly(EraseRefused):
+    """The retention rule of an agent keeps it, or one that would go with it (log), until then, in microseconds, UTC."""
+
+    def __init__(self, conversation: str, log: str, agent: str, keep_s: float, until: int) -> None:
+        self.log, self.agent, self.keep_s, self.until = log, agent, keep_s, until
+        super().__init__(
+            conversation,
+            f"agent {agent} keeps {log} for {keep_s:g} s after its last entry (retention.keep_s), until {_utc(until)}",
+        )
+
+
+class EraseUnanswered(EraseRefused):
+    """Another process has the log and has not taken the command within inbox_wait_s, or it goes on and on."""
+
+    def __init__(self, conversation: str, log: str, owner: str) -> None:
+        self.log, self.owner = log, owner
+        super().__init__(
+            conversation,
+            f"{log} is at work in another process that does not take the command ({owner}); it waits in the inbox. Erase"
+            " again when that process goes on or has ended: 'agentos writers' tells, and what is erased stays so",
+        )
 
 
 class InputRefused(AgentosError):

@@ -22,6 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a sender waits, when the store was lost at a commit, until it is known whether its input is stored."""
     recover_poll_s: float | None = None
     """How often a running kernel takes up what dead processes left behind; None is never, but for `recover`."""
+    retention_sweep_s: float = 3_600.0
+    """How often a running kernel erases what has had its time, once an agent with `erase_after_s` is in force; 0 is never."""
     follow_files: bool = True
     """Whether edited agent files, and tool folders that can be read again, are taken up at the next turn."""
     reload_poll_s: float = 2.0
@@ -66,3 +68,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How often a writer of a PostgreSQL store shows that it lives."""
     writer_dead_s: float = 15.0
     """A writer of a PostgreSQL store that did not show itself for so long counts as dead."""
+    control_connections_max: int = 64
+    """Connections to the control socket of a kernel at once; one more takes the place of the one that has been idle longest."""
+    control_requests_max: int = 64
+    """How many requests one of them may have open."""
+    control_line_bytes_max: int = 16 * 1024 * 1024
+    """How long one request may be, as a line of JSON."""
+    control_output_bytes_max: int = 1024 * 1024
+    """How much waits for a client that reads slowly; then the kernel sends it no more, and what it watches gets gaps."""
+    control_stall_s: float = 10.0
+    """A client that reads nothing for so long, while something waits for it, is dropped."""
+    control_line_s: float = 10.0
+    """How long a client may take for one request, once it has begun to send it."""
+    control_idle_s: float = 300.0
+    """A connection without an open request is closed after this time."""
+    control_connect_s: float = 2.0
+    """How long a client waits until a kernel has greeted it."""
+    control_silence_s: float = 10.0
+    """A client that waits for an answer, and hears nothing at all for so long, takes the kernel for one that hangs."""

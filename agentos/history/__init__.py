@@ -26,6 +26,8 @@ from agentos.history.replay.family import family_of, replay_family
 from agentos.history.replay.log import replay_all, replay_log
 from agentos.history.replay.results import Divergence, Identical, Replayed, Skipped
 from agentos.history.report import Difference, Proof, Report
+from agentos.history.search.hits import Hit
+from agentos.history.search.search import Found, Search, Wanted, search_store
 from agentos.history.verify.store import verify_store
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
     "Divergence",
     "Finding",
     "Followed",
+    "Found",
+    "Hit",
     "Identical",
     "Left",
     "Mended",
@@ -56,6 +60,7 @@ __all__ = [
     "Proof",
     "Replayed",
     "Report",
+    "Search",
     "Side",
     "Skipped",
     "Standing",
@@ -65,6 +70,7 @@ __all__ = [
     "Unchanged",
     "Variant",
     "Versions",
+    "Wanted",
     "anchor_store",
     "check_store",
     "copy_store",
@@ -88,6 +94,7 @@ __all__ = [
     "replay_family",
     "replay_log",
     "request_of",
+    "search_store",
     "standing_at",
     "verify_store",
 ]

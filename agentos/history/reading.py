@@ -40,19 +40,27 @@ async def stored_pages(
     held: list[StoredEntry] = []
     while True:
         page = await store.entries(log, after, upto, PAGE_ENTRIES)
-        units: list[list[StoredEntry]] = []
-        for stored in page:
-            if held and stored.unit != held[0].unit:
-                units.append(held)
-                held = []
-            held.append(stored)
         if len(page) < PAGE_ENTRIES:
             break
+        *units, held = in_units([*held, *page])
         yield units
         after = page[-1].seq
         await asyncio.sleep(0)
-    if held:
-        yield [*units, held]
+    if held or page:
+        yield in_units([*held, *page])
+
+
+def in_units(entries: Sequence[StoredEntry]) -> list[list[StoredEntry]]:
+    """Entries that follow each other, unit by unit."""
+    units: list[list[StoredEntry]] = []
+    last = None
+    for stored in entries:
+        if stored.unit == last:
+            units[-1].append(stored)
+        else:
+            units.append([stored])
+            last = stored.unit
+    return units
 
 
 def decoded(log: LogId, stored: Sequence[StoredEntry], registry: Registry) -> list[Entry]:

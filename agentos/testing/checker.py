@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from agentos.events.entry import Registry
 from agentos.events.kinds import ModelRequested
 from agentos.ids import Kind, LogId
-from agentos.journal import Times, fold_unit, load_log
+from agentos.journal import Times, decode_units, fold_unit, load_log
 from agentos.kernel import Kernel
 from agentos.kernel.loaded import Loaded
 from agentos.persistence.base import LogRow, Store
@@ -65,6 +65,7 @@ class Checker:
         self._world = World()
         self._times: dict[LogId, Times] = {}
         self._rows: dict[LogId, LogRow] = {}
+        self._erased: set[LogId] = set()
 
     def watch(self, kernel: Kernel) -> None:
         """Checks a kernel that was just opened, and then after each of its ticks."""
@@ -121,6 +122,8 @@ class Checker:
                 self._times[row.id] = Times()
             if known.seq < row.seq:
                 self._fold(known, row.seq)
+                if row.erased_at is not None:
+                    self._forget(row.id)
                 self._load(known)
             if (known.seq, known.digest) != (row.seq, row.digest):
                 known.say(row.seq, "the head of the log is not its last entry")
@@ -141,6 +144,16 @@ class Checker:
                 self.requests += 1
                 for what in unpaired(slice_.transcript.messages):
                     known.say(unit[-1].seq, what)
+
+    def _forget(self, erased: LogId) -> None:
+        """Folds anew what has lost its texts, and forks that shared them: they are to be gone from every fold."""
+        self._erased.add(erased)
+        for log in self._erased:
+            self._world.unload(log)
+            slice_, times = self._world.load(log), Times()
+            for unit in decode_units(log, at_once(self.store.entries(log)), self.registry):
+                fold_unit(self._world, slice_, unit, times)
+            self._times[log] = times
 
     def _load(self, known: LogCheck) -> None:
         """Loading from the last snapshot gives what folding every entry gives."""

@@ -14,7 +14,7 @@ import msgspec
 from agentos.components import CallConfig, CallState, Resolution, TurnState, Verdict, Waiting
 from agentos.errors import ConversationBusy, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.entry import Registry
-from agentos.events.intake import Cancel, Control, ControlItem, Input, Item, Resolve
+from agentos.events.intake import Cancel, Control, ControlItem, Erase, Input, Item, Resolve
 from agentos.ids import ConversationId, LogId, call_id, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel import Kernel
@@ -41,6 +41,9 @@ WISHES = {
 }
 """What clients do, and how often, in parts."""
 
+ERASES = 0.01
+"""How often a client has a conversation erased, beside what it wishes for."""
+
 _CONTROLS = (Control.PAUSE, Control.PAUSE, Control.UNPAUSE, Control.UNPAUSE, Control.CLOSE)
 
 
@@ -56,6 +59,7 @@ class Clients:
         self._random, self._agents, self._elsewhere = random, agents, MemoryStore(store)
         self._tasks: set[asyncio.Task[None]] = set()
         self._wishes = 0
+        self._eraser = Random(ERASES)
 
     @property
     def waiting(self) -> list[str]:
@@ -69,6 +73,8 @@ class Clients:
         id_ = random.choice(self.conversations) if self.conversations else ConversationId("")
         self._wishes += 1
         text = f"input {self._wishes}"
+        if self.conversations and self._eraser.random() < ERASES:
+            self.do("erase", functools.partial(self._erase, self._eraser.choice(self.conversations)))
         match name:
             case "start":
                 key = f"key{random.randrange(5)}" if random.random() < 0.2 else None
@@ -155,6 +161,14 @@ class Clients:
         await self._elsewhere.post(inbox_row(id_, key, item))
         await self._elsewhere.close()
 
+    async def _erase(self, id_: ConversationId) -> None:
+        """By way of the store. What has gone on by the time it is taken, or has a turn open, stays."""
+        row, entries = at_once(self._elsewhere.log(id_)), at_once(self._elsewhere.entries(id_))
+        if row is not None:
+            bodies = sum(body is not None for entry in entries for *_, body in entry.payloads)
+            item = Erase(upto=row.seq, bodies=bodies, reason=name_of("simulated"))
+            await self._post(id_, f"erase {self._wishes}", item)
+
     def _rebind(self, kernel: Kernel) -> None:
         """Takes a toolbox from an agent, or gives it back; open turns keep what they pinned."""
         self.counts["rebind"] += 1
@@ -203,13 +217,18 @@ def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:
     for (id_, seq), text in clients.inputs.items():
         stored = at_once(store.entries(id_, seq - 1, seq))
         texts = [body for entry in stored if entry.kind == "input.received" for _, _, _, body in entry.payloads]
-        if texts != [text]:
+        if texts != [None if _is_erased(store, id_) else text]:
             broken.append(f"{id_} seq {seq}: the input {text!r} was acknowledged, stored is {texts}")
     for turn, told in clients.outcomes.items():
         log, seq = log_and_seq(turn)
         if (found := _outcome(store, registry, log, seq)) != told:
             broken.append(f"{turn} ended as {told} for its client, and as {found} in the store")
     return broken
+
+
+def _is_erased(store: Store, id_: ConversationId) -> bool:
+    row = at_once(store.log(id_))
+    return row is not None and row.erased_at is not None
 
 
 def _outcome(store: Store, registry: Registry, log: LogId, turn: int) -> tuple[Any, Any] | None:

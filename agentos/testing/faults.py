@@ -210,6 +210,14 @@ class FaultyStore:
         self._read()
         return await self.inner.declare_dead(writer)
 
+    async def settle_erased(self) -> bool:
+        self._read()
+        return await self.inner.settle_erased()
+
+    async def compact(self) -> bool:
+        self._read()
+        return await self.inner.compact()
+
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         self._read()
         return await self.inner.query(sql, parameters)

@@ -43,6 +43,13 @@ class Child:
         verdicts = await append(self.store, *units)
         return {"verdicts": [verdict.value for verdict in verdicts], "heads": _heads(units)}
 
+    async def erase(self, log: str) -> Answer:
+        """All that this log of this process has said."""
+        mine = self.log(log)
+        seq = mine.seq
+        (verdict,) = await append(self.store, mine.unit("payload.erased", erases=seq))
+        return {"verdict": verdict.value, "settled": await self.store.settle_erased()}
+
     async def burst(self, logs: list[str]) -> Answer:
         """Appends without end and tells of all that was acknowledged."""
         for n in count():
@@ -124,6 +131,7 @@ async def main(url: str, name: str) -> None:
     do: dict[str, Callable[..., Awaitable[Answer]]] = {
         "append": child.append,
         "burst": child.burst,
+        "erase": child.erase,
         "tasks": child.tasks,
         "post": child.post,
         "watch": child.watch,

@@ -32,7 +32,7 @@ import pytest
 from agentos.ids import Kind, LogId, hashed_id
 from agentos.persistence import open_store
 from agentos.persistence.base import LogRow, Store
-from agentos.testing.log_units import opened
+from agentos.testing.log_units import opened, post_of
 from agentos.testing.process_child import TASKS, UNIT, broken
 
 PATIENCE_S = 60.0
@@ -197,6 +197,27 @@ class ProcessContract:
             assert len(posted) == len(set(posted)) == 2 * TASKS * UNITS_PER_TASK
             assert (await store.query("select count(*) from messages")).rows == [(2 * TASKS * UNITS_PER_TASK,)]
 
+    async def test_what_one_process_erases_is_gone_for_another_that_has_read_it(
+        self, store_url: str, start: Start
+    ) -> None:
+        erasing = await start("erasing")
+        await erasing.ask("append", logs=["erased", "kept"])
+        await erasing.ask("append", logs=["erased", "kept"])
+        async with opened(lambda: open_store(store_url)) as (store, _):
+            await store.post(post_of(log_id("erased"), "k", "waits"))
+            before = [await told(store, name) for name in ("erased", "kept")]
+            answer = await erasing.ask("erase", log="erased")
+            after = [await told(store, name) for name in ("erased", "kept")]
+            row, waiting = await store.log(log_id("erased")), await store.inbox()
+            taken = await store.inbox_seq(log_id("erased"), "k")
+
+            assert answer["verdict"] == "stored"
+            assert before == [(["from erasing"] * 2, 2), (["from erasing"] * 2, 2)]
+            assert after == [([None] * 2, 0), (["from erasing"] * 2, 2)]
+            assert row is not None
+            assert row.erased_at is not None
+            assert (waiting, taken) == ([], row.seq)
+
     async def test_what_another_process_writes_is_a_change(self, store_url: str, start: Start) -> None:
         async with opened(lambda: open_store(store_url)) as (store, _):
             other = await start("other")
@@ -237,6 +258,16 @@ class ProcessContract:
 def log_id(name: str) -> LogId:
     """As `LogUnits` names it."""
     return LogId(hashed_id(Kind.CONVERSATION, name))
+
+
+async def told(store: Store, name: str) -> tuple[list[str | None], int]:
+    """What is read of the texts of a log, and how many of them a query finds."""
+    entries = await store.entries(log_id(name))
+    found = await store.query(_TEXTS, (log_id(name),))
+    return [body for entry in entries for _, _, _, body in entry.payloads], found.rows[0][0]
+
+
+_TEXTS = "select count(text) from messages join logs on logs.n = messages.n where logs.id = ?"
 
 
 async def claimed_by(store: Store, log: str) -> LogRow:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import agentos.kernel
 from agentos.history import Identical, replay_all
-from agentos.history.replay.worker import GC_THRESHOLD
+from agentos.history.collecting import GC_THRESHOLD
 from agentos.kernel import Kernel
 from agentos.persistence import open_store
 from agentos.testing.long_log import SLUG, TEXT, install_chronicler, long_conversation

@@ -193,6 +193,7 @@ class Simulation:
             "tool runs": len(self.ledger.runs),
             **{f"inner calls {status}": n for status, n in sorted(self.ledger.inner.items())},
             "conversations": len(logs),
+            "conversations erased": sum(row.erased_at is not None for row in logs),
             "entries": sum(row.seq for row in logs),
         }
 

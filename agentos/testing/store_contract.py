@@ -2,7 +2,7 @@
 
 Bind it in a test module of yours; every test of the class then runs against your adapter:
 
-    for part in ("store", "reading", "codec", "query", "sharing"):
+    for part in ("store", "reading", "codec", "erase", "query", "sharing"):
         pytest.register_assert_rewrite(f"agentos.testing.{part}_contract")
     from agentos.testing.store_contract import CONTRACT_SETTINGS, StoreContract, StoreFactory
 
@@ -26,6 +26,7 @@ from agentos import codec
 from agentos.errors import StoreUnavailable
 from agentos.persistence.base import Store, Verdict
 from agentos.testing.codec_contract import CodecContract
+from agentos.testing.erase_contract import EraseContract
 from agentos.testing.log_units import SALT, LogUnits, append, opened, post_of, wakeup_of
 from agentos.testing.query_contract import CONTRACT_SETTINGS, QueryContract
 from agentos.testing.reading_contract import ReadingContract
@@ -38,7 +39,7 @@ __all__ = ["CONTRACT_SETTINGS", "StoreContract", "StoreFactory"]
 STORED, FENCED, CONFLICT = Verdict.STORED, Verdict.FENCED, Verdict.CONFLICT
 
 
-class StoreContract(ReadingContract, CodecContract, QueryContract, SharingContract):
+class StoreContract(ReadingContract, CodecContract, EraseContract, QueryContract, SharingContract):
     """What every store promises. The fixture `store_factory` is the adapter's part."""
 
     async def test_a_unit_on_the_head_is_stored_and_moves_it(self, store_factory: StoreFactory) -> None:

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from tests.cli.support import Cli, entry_of
+from tests.cli.test_real_agents import chat_server
 
 
 @pytest.fixture
@@ -25,11 +26,13 @@ def test_a_fork_tells_where_it_begins_and_is_run_later(filled: Cli) -> None:
     parked = filled("diff", talk, id_, code=1).out
     filled("run", "--resume", id_)
     same = filled("diff", talk, id_).out
+    itself = filled("diff", talk, talk).out
     verified, replayed = filled("verify").out, filled("replay").out
 
     assert f"begins with {talk} up to seq 4, where the unit before seq 5 ends; turn 3 is open" in made.err
     assert "outcome        completed  open" in parked
     assert "entries 1 to 4 are shared" in same
+    assert itself == f"both are {talk}\n"
     assert verified.startswith("ok: ")
     assert "identical: 4 conversations" in replayed
 
@@ -57,6 +60,33 @@ def test_variants_are_run_and_stand_in_one_table(filled: Cli) -> None:
     assert [row["outcome"] for row in rows] == ["completed", "completed"]
     assert "99 words" in rows[1]["answer"]
     assert "99 words" in rows[1]["parts"]["is"]
+
+
+def test_a_variant_is_gone_on_with_by_another_process(filled: Cli) -> None:
+    talk = filled.ids()[0]
+    made = filled("fork", talk, "--prompt", "terse.md")
+    id_ = made.out.strip()
+    answered = filled("run", id_, "-p", 'count_words text="a b c"')
+    shown = filled("show", id_, "--request", "--json").out
+    beside = filled("fork", id_, "--at", "4")
+
+    assert "agent helper-" in made.err
+    assert answered.out == 'count_words text="a b c": 3\n'
+    assert "Be terse." in shown
+    assert beside.err.endswith("agent helper\n")
+
+
+def test_a_fork_asks_its_model_at_the_server_that_is_named(filled: Cli) -> None:
+    filled.write("chat.yaml", "- text: It is told.\n")
+    filled.write("keys.json", '{"keys": [{"id": "main", "value": "canary-6612"}]}')
+    filled.write("net.yaml", 'slug: net\nmodel: {kind: openai, name: small, options: {api_key: "key:main"}}\n')
+    with chat_server(filled.folder, "--key-env", "FAKE_KEY") as url:
+        words = (filled.ids()[0], "--at", "4", "--base-url", url, "--api-keys", "keys.json")
+        ran = filled("fork", *words, "--agent", "net.yaml", "--run", "--json").data
+        rows = filled("what-if", *words, "--variant", "net:agent=net.yaml", "--json").data["variants"]
+
+    assert ran["text"] == "It is told."
+    assert rows[0]["answer"] == "It is told."
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,15 @@ def test_follow_of_a_settled_conversation_prints_its_last_turn_and_ends(shared: 
     assert len(lines) == len(frames)
     assert lines[0].split("  ")[1:] == ["lead", "turn 3", "started"]
     assert "lead > helper  call 6 count_words  done, " in "\n".join(lines)
+    steps = [line.split("  ")[2:] for line in lines if "lead > helper  step" in line]
+    assert [what for what, status, *_ in steps if status == "started"] == ["step 0", "step 1"]
+    assert len(steps) == 4
+    assert [frame["step"] for frame in frames if frame["kind"] == "step" and frame["agents"] == ["lead"]] == [
+        0,
+        0,
+        1,
+        1,
+    ]
     assert (frames[-1]["kind"], frames[-1]["status"], frames[-1]["agents"]) == ("turn", "completed", ["lead"])
     assert [(frame["agents"], frame["status"]) for frame in calls] == [
         (["lead", "helper"], "started"),
@@ -105,7 +114,7 @@ def test_follow_sees_another_process_through_to_the_end_of_the_turn(project: Cli
     ("words", "why"),
     [
         ([], "name a conversation, turn or call"),
-        (["x", "--path", "y"], "--path stands alone"),
+        (["x", "--path", "y"], "leave out the other one"),
         (["--path", "y", "--follow"], "leave out --follow"),
         (["--path", "y", "--agent", "lead"], "leave out --follow"),
         (["x", "--slow", "-1"], ""),

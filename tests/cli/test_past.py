@@ -131,6 +131,9 @@ def test_show_at_is_the_conversation_as_it_stood(shared: Cli) -> None:
     assert (data["state"], data["turns"], data["turn"]["outcome"]) == ("parked", 0, None)
     assert [message["role"] for message in data["messages"]] == ["user", "assistant"]
     assert data["calls"][0]["child"] == shared.id("helper")
+    for part, name in ((data, "at"), (data["turn"], "started_at"), (data["calls"][0], "started_at")):
+        assert datetime.fromisoformat(part[name]).timestamp() * 1e6 == pytest.approx(part[f"{name}_us"], abs=1)
+    assert data["turn"]["deadline_at"] is data["turn"]["deadline_at_us"] is None
     assert (last["state"], last["turns"], last["turn"]["outcome"]) == ("idle", 1, "completed")
 
 

@@ -102,7 +102,7 @@ def test_a_store_of_another_kind_takes_sessions_too(cli: Cli, postgres: Postgres
     [
         (b"", 3, "thing: it is empty"),
         (b"{}", 3, "thing: the whole: it has no turns"),
-        (b"\x00\x01", 3, "thing: neither a session of agents-exe nor anything else that can be imported"),
+        (b"\x00\x01", 3, "thing: neither a bundle nor a session of agents-exe, nor anything else that can be imported"),
         (None, 1, "thing: No such file or directory"),
     ],
 )

@@ -10,6 +10,7 @@ import pytest
 
 from agentos.interfaces.cli.output import cell, table, visible
 from tests.cli.support import Cli, command, environment
+from tests.history.session_files import DATA, WHOLE
 
 
 def test_a_reader_that_goes_away_is_no_error(shared: Cli) -> None:
@@ -23,6 +24,49 @@ def test_a_reader_that_goes_away_is_no_error(shared: Cli) -> None:
         err = running.stderr.read()
 
     assert (running.returncode, err) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        (("init", "mine"), ["mine/agentos.toml", "mine/agents/helper.yaml", "mine/tools/find_text", "mine/words.py"]),
+        (("new", "tool", "shout", "shout"), ["shout"]),
+    ],
+)
+def test_what_a_command_writes_is_whole_though_nobody_reads_what_it_prints(
+    cli: Cli, words: tuple[str, ...], written: list[str]
+) -> None:
+    code = without_a_reader(cli, *words)
+
+    assert code == 141
+    assert [name for name in written if not (cli.folder / name).is_file()] == []
+    scripts = [cli.folder / name for name in written if name.endswith(("find_text", "shout"))]
+    assert [script for script in scripts if not os.access(script, os.X_OK)] == []
+
+
+def test_an_import_of_many_files_goes_on_when_its_reader_goes_away(cli: Cli) -> None:
+    files = [str(DATA / name) for name in WHOLE]
+
+    code = without_a_reader(cli, "import", *files)
+
+    assert code == 0
+    assert len(cli.ids()) == len(files) > 2
+
+
+def without_a_reader(cli: Cli, *words: str) -> int:
+    """The exit code of a command whose output has no reader from the start on."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        command(words),
+        stdout=writing,
+        stderr=subprocess.DEVNULL,
+        cwd=cli.folder,
+        env=environment({"PYTHONUNBUFFERED": "1"}),
+        check=False,
+    )
+    os.close(writing)
+    return ended.returncode
 
 
 def test_output_is_utf_8_in_any_locale(project: Cli) -> None:

@@ -13,6 +13,7 @@ from agentos.errors import AnchorRefused, UnknownConversation
 from agentos.history import anchor_store, copy_store, read_anchors, verify_store
 from agentos.persistence.base import Store
 from tests.history.anchor_support import KINDS, Make, maker, named, work
+from tests.history.erasing import erase_by_hand
 from tests.history.forking import ends_of_units, fork
 from tests.history.support import Desk, office
 
@@ -109,9 +110,7 @@ async def test_forks_and_erased_bodies_are_no_difference(tmp_path: Path, file: P
         upto = ends_of_units(await kernel.store.entries(clerk.id))[1]
         assert await fork(kernel, clerk.id, upto)
         await anchor_store(kernel.store, file)
-    with closing(sqlite3.connect(tmp_path / "store.db")) as db, db:
-        db.execute("update messages set text = null, salt = null")
-        db.execute("update payloads set body = null, salt = null")
+    erase_by_hand(tmp_path / "store.db", "clerk")
     store = make("store")
     report = await verify_store(store, anchors=read_anchors(file))
     await anchored(store, file)

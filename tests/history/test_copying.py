@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from agentos.definitions import AgentSpec
 from agentos.errors import CopyRefused, StoreUnavailable
 from agentos.history import Identical, copy_store, heads_digest, verify_store
 from agentos.history.copy.store import Progress
+from agentos.ids import LogId
+from agentos.kernel import Kernel
 from agentos.persistence import open_store
 from agentos.persistence.base import Store, Unit, Verdict, WakeupRow
 from agentos.persistence.memory import MemoryStore
@@ -124,10 +126,16 @@ async def test_writers_of_a_copy_have_numbers_that_no_entry_names(left: Left, ma
 async def test_what_was_erased_stays_erased_in_every_kind_of_store(
     left: Left, tmp_path: Path, postgres: PostgresServer
 ) -> None:
-    with sqlite3.connect(tmp_path / "source.db") as db:
-        db.execute("update payloads set salt = null, body = null where seq % 2 = 1")
-        db.execute("update messages set salt = null, text = null where seq % 3 = 0")
-    db.close()
+    async with Kernel(f"sqlite:///{tmp_path / 'source.db'}") as kernel:
+        await kernel.install(AgentSpec(slug="talker"))
+        conversation = await kernel.start("talker")
+        await conversation.ask("help")
+        fork = await kernel.fork(conversation.id)
+        await fork.ask("help, again")
+        alone = await kernel.fork(conversation.id)
+        await alone.ask("help, once more")
+        await kernel.erase(alone.id)
+        await kernel.erase(conversation.id, forks=True)
     expected = await whole(left.store)
     for url in (
         postgres.new_schema_url(),
@@ -143,7 +151,9 @@ async def test_what_was_erased_stays_erased_in_every_kind_of_store(
         assert await whole(found) == expected, url
         assert copied.heads == await heads_digest(found)
         assert (await verify_store(found)).ok
-        assert any(isinstance(result, Identical) and result.erased for result in results)
+        assert all(isinstance(result, Identical) for result in results)
+        erased = {row.id for row in await found.logs() if row.erased_at is not None}
+        assert erased == {LogId(one.id) for one in (conversation, fork, alone)}
         await found.close()
 
 

@@ -3,18 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
 from agentos.errors import ForkRefused
 from agentos.events.kinds import CallFinished
-from agentos.history import parting_of
+from agentos.history import Identical, parting_of, replay_family
 from agentos.ids import call_id
 from agentos.persistence.base import Store
+from agentos.persistence.file import FileStore
 from agentos.persistence.memory import MemoryStore
+from agentos.persistence.postgresql import PostgreSQLStore
+from agentos.persistence.sqlite import SQLiteStore
 from tests.history.forking import ends_of_units
 from tests.history.support import Desk, assert_history_holds, kinds_of, office, settled, until
 from tests.support import Mind, call, calls, lab
+
+StoreFactory = Callable[[], Store]
+
+
+@pytest.fixture(params=["memory", "file", "sqlite", "postgresql"])
+def stores(request: pytest.FixtureRequest, tmp_path: Path) -> StoreFactory:
+    """Stores of each kind; all that one factory makes have the same data, as those of several processes."""
+    if request.param == "memory":
+        data = MemoryStore()
+        return lambda: MemoryStore(data)
+    if request.param == "file":
+        return lambda: FileStore(str(tmp_path / "store"))
+    if request.param == "sqlite":
+        return lambda: SQLiteStore(str(tmp_path / "store.db"))
+    url = request.getfixturevalue("postgres").new_schema_url()
+    return lambda: PostgreSQLStore(url)
+
+
+@pytest.fixture
+async def store(stores: StoreFactory) -> AsyncIterator[Store]:
+    made = stores()
+    yield made
+    await made.close()
+
 
 EVERYTHING = "wait text=b\npeek text=c\nask_aide task='note text=d'\nfail text=e"
 
@@ -74,6 +103,53 @@ async def test_a_fork_of_a_fork_and_of_what_a_fork_shares(store: Store, desk: De
     assert (second.forked_from, sideways.forked_from, sideways.upto) == (first.id, clerk.id, first.upto)
     assert outcome.completed
     assert texts == ["note text=a", "note text=b", "note text=c"]
+
+
+async def test_a_fork_of_a_fork_inside_a_childs_run_holds_after_each_step(store: Store, desk: Desk) -> None:
+    async with office(store, desk) as kernel:
+        clerk = await kernel.start("clerk")
+        asking = asyncio.ensure_future(clerk.ask("ask_helper task='ask_aide task=\"peek text=x\"'"))
+        await desk.until_started(1)
+        await kernel.ticker.wait_quiet()
+        ((child,),) = (await kernel.query("select id from conversations where agent = 'aide'")).rows
+        first = await kernel.fork(child)
+        second = await kernel.fork(first.id)
+        desk.gate.set()
+        await asking
+        await settled(kernel, [child, first.id])
+        await assert_history_holds(store)
+        outcome = await second.ask("note text=b")
+        third = await kernel.fork(second.id)
+        families = [await replay_family(store, id_) for id_ in (clerk.id, first.id, second.id, third.id)]
+        await assert_history_holds(store)
+
+    assert "noted b" in outcome.text
+    assert (second.forked_from, third.forked_from) == (first.id, second.id)
+    assert [len(family) for family in families] == [3, 1, 1, 1]
+    assert all(isinstance(result, Identical) for family in families for result in family)
+
+
+async def test_a_log_that_another_process_is_at_work_on_is_forked_as_it_stands(
+    stores: StoreFactory, store: Store, desk: Desk
+) -> None:
+    async with office(store, desk) as owner, office(stores(), Desk()) as other:
+        clerk = await owner.start("clerk")
+        asking = asyncio.ensure_future(clerk.ask("note text=a\nwait text=b"))
+        await desk.until_started(1)
+        await owner.ticker.wait_quiet()
+        before = await store.log(clerk.id)
+        fork = await other.fork(clerk.id)
+        ended = await other.outcome(fork.id)
+        meanwhile = await store.log(clerk.id)
+        desk.gate.set()
+        outcome = await asking
+        finds = [entry.data for entry in await fork.history() if isinstance(entry.data, CallFinished)]
+        await assert_history_holds(store)
+
+    assert before == meanwhile
+    assert outcome.completed
+    assert ended is None or ended.completed
+    assert [end.status.value for end in finds] == ["done", "unknown"]
 
 
 async def test_a_fork_inside_a_childs_run_answers_to_nobody(store: Store, desk: Desk) -> None:

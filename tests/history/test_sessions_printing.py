@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 
+from agentos.errors import ConfigurationError
 from agentos.history.sessions import (
     PrintOptions,
     Session,
@@ -17,9 +19,9 @@ from agentos.history.sessions import (
     session_of_conversation,
 )
 from agentos.history.sessions.eliding import elided
-from agentos.history.sessions.model import Turn, UserTurn
+from agentos.history.sessions.model import ModelTurn, Turn, UserTurn
 from agentos.persistence.memory import MemoryStore
-from tests.history.session_files import DATA, PRINTED, WHOLE, call, llm, partial, session, tool, user
+from tests.history.session_files import CUT_OFF, DATA, PRINTED, WHOLE, call, llm, partial, session, tool, user
 
 _STEP = re.compile(r"^## Step (\d+): (?:User|LLM) Turn$", re.MULTILINE)
 
@@ -47,10 +49,7 @@ async def test_every_line_of_their_report_stands_in_the_same_step_of_ours(name: 
     theirs = steps_of((DATA / f"{name}.md").read_text())
     found = read_session(DATA / f"{name}.json")
     if imported:
-        store = MemoryStore()
-        writer = await store.open("importer")
-        found = await session_of_conversation(store, (await import_session(store, writer, found)).conversation)
-        await store.close()
+        found = await _imported(found)
     ours = steps_of(printed(found))
 
     assert ours.keys() == theirs.keys()
@@ -69,12 +68,42 @@ def _in_order(wanted: list[str], found: list[str], any_order: set[str]) -> Itera
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_with_everything_shown_every_text_of_a_session_is_printed(name: str) -> None:
+@pytest.mark.parametrize("imported", [False, True])
+async def test_with_everything_shown_every_message_and_call_is_printed_in_its_step(name: str, imported: bool) -> None:
     found = read_session(DATA / name)
-    report = printed(found, results=Shown.SHOWN, arguments=Shown.SHOWN)
+    shown = await _imported(found) if imported else found
+    steps = _whole_steps(printed(shown, results=Shown.SHOWN, arguments=Shown.SHOWN, repeat_prompt=True))
 
-    for turn in found.turns:
-        assert [text for text in _texts(turn) if text.rstrip("\n") not in report] == []
+    assert len(steps) == len(found.turns)
+    for turn, step in zip(found.turns, steps, strict=True):
+        assert [text for text in _texts(turn) if text.rstrip("\n") not in step] == []
+        if isinstance(turn, ModelTurn):
+            assert _calls(step) == [(one.name, one.arguments) for one in turn.calls]
+
+
+def test_the_only_session_that_is_no_session_is_refused_with_its_position() -> None:
+    with pytest.raises(ConfigurationError, match=rf"{re.escape(CUT_OFF)}:1:17390: .*cut off.*byte 17,389"):
+        read_session(DATA / CUT_OFF)
+
+
+async def _imported(session: Session) -> Session:
+    """As it comes back from a store that it was imported into."""
+    store = MemoryStore()
+    writer = await store.open("importer")
+    back = await session_of_conversation(store, (await import_session(store, writer, session)).conversation)
+    await store.close()
+    return back
+
+
+def _whole_steps(report: str) -> list[str]:
+    return _STEP.split(report)[2::2]
+
+
+def _calls(step: str) -> list[tuple[str, object]]:
+    """The names below the last heading of a step, each with the block of its arguments."""
+    _, _, told = step.rpartition("\n### Tool Calls\n")
+    found = re.findall(r"^- \*\*([^\n]*)\*\*\n  (`{3,})\n(.*?)^  \2$", told, re.MULTILINE | re.DOTALL)
+    return [(name, json.loads(text)) for name, _, text in found]
 
 
 def _texts(turn: Turn) -> list[str]:

@@ -9,7 +9,19 @@ import pytest
 
 from agentos.persistence.memory import MemoryStore
 from agentos.testing.bench import __main__ as bench
-from agentos.testing.bench import entries, listing, opening, postgresql, turn_bytes, turn_cost
+from agentos.testing.bench import (
+    as_of,
+    entries,
+    erasing,
+    fork_bytes,
+    history,
+    listing,
+    opening,
+    postgresql,
+    search,
+    turn_bytes,
+    turn_cost,
+)
 from agentos.testing.bench.figures import Figure, Sample, Samples, result_of, results_of, table
 from agentos.testing.bench.recorded import append, append_by, append_by_clients, begin, record
 from agentos.testing.bench.turns import LONGER, TINY, Words
@@ -24,8 +36,14 @@ SMALL: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "entries": (lambda folder: entries.entries(folder, conversations=3, turns=1), tuple(entries.FIGURES)),
     "postgresql": (lambda folder: postgresql.postgresql(folder, 3, 1, rounds=2), tuple(postgresql.FIGURES)),
     "listing": (lambda folder: listing.listing(folder, 2 * RARE_EVERY, repeat=2), tuple(listing.FIGURES)),
+    "search": (lambda folder: search.search(folder, 8, repeat=2), tuple(search.FIGURES)),
     "opening": (lambda folder: opening.opening(folder, 300, 10, rounds=2), ("opening",)),
     "bytes": (lambda folder: turn_bytes.turn_bytes(folder, turns=20, conversations=2), tuple(turn_bytes.FIGURES)),
+    "verify": (lambda folder: history.verify(folder, entries=120, repeat=2), ("verify", "verify:bare")),
+    "replay": (lambda folder: history.replay(folder, entries=120, repeat=2), ("replay", "replay:bare")),
+    "fork": (lambda folder: fork_bytes.fork_bytes(folder, entries=40, forks=10), tuple(fork_bytes.FIGURES)),
+    "as-of": (lambda folder: as_of.as_of(folder, entries=900, early=300, rounds=2), tuple(as_of.FIGURES)),
+    "erase": (lambda folder: erasing.erasing(folder, 40, repeat=2), tuple(erasing.FIGURES)),
 }
 
 
@@ -39,6 +57,14 @@ async def test_a_benchmark_gives_a_number_for_each_of_its_figures(tmp_path: Path
     for figure, taken in samples.items():
         assert taken, figure
         assert all(ours > 0 and (other is None or other > 0) for ours, other in taken), (figure, taken)
+
+
+async def test_a_look_at_the_past_folds_no_more_than_its_bound_and_not_much_less(tmp_path: Path) -> None:
+    samples = await as_of.as_of(tmp_path, entries=900, early=300, rounds=1)
+    ((folded, bound),) = samples["as-of entries"]
+
+    assert bound is not None
+    assert bound - 10 < folded <= bound
 
 
 async def test_a_turn_takes_more_of_the_file_the_more_is_said(tmp_path: Path) -> None:

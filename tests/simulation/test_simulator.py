@@ -118,8 +118,8 @@ def test_an_effect_that_runs_twice_is_noticed(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_component_that_is_not_what_its_log_says_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    tick = import_module("agentos.kernel.tick")
-    apply = tick.apply
+    landing = import_module("agentos.kernel.landing")
+    apply = landing.apply
 
     def careless(world: World, slice_: Slice, *more: Any) -> None:
         apply(world, slice_, *more)
@@ -128,7 +128,7 @@ def test_a_component_that_is_not_what_its_log_says_is_noticed(monkeypatch: pytes
             if state is not None and state.status is CallStatus.DONE:
                 row[CallState] = msgspec.structs.replace(state, attempt=99)
 
-    said = broken(monkeypatch, tick, "apply", careless)
+    said = broken(monkeypatch, landing, "apply", careless)
 
     assert "call_state: the World has" in said
 

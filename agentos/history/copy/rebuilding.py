@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentos.components import ConversationConfig, ConversationState
 from agentos.events.entry import Registry, decode_entry, decode_head
 from agentos.events.kinds import role_of
 from agentos.history.reading import stored_units
 from agentos.history.verify.folding import Folding
-from agentos.ids import LogId
-from agentos.journal import resolutions_of
+from agentos.ids import CONVERSATION, LogId
+from agentos.journal import erases_of, resolutions_of
 from agentos.persistence.base import (
     EntryRow,
     InboxRow,
@@ -39,6 +40,17 @@ class Rebuilding:
         self._row, self._registry = row, registry
         self._seq, self._digest = seq, digest
         self._folding = Folding(row.id, world)
+
+    @property
+    def config(self) -> ConversationConfig | None:
+        """What the log says of its conversation, as far as it was taken."""
+        return self._folding.config
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a turn is open then, or an input waits for one."""
+        state = self._folding.rows.get(CONVERSATION, {}).get(ConversationState)
+        return state is not None and bool(state.open_turn or state.waiting)
 
     def begin_at(self, snapshot: StoredEntry) -> None:
         """Goes on from a snapshot as if all before it had been taken."""
@@ -69,6 +81,7 @@ class Rebuilding:
             components=projection.components,
             resolved=resolutions_of(entries),
             create=new_row(self._row, self._seq, self._digest) if create else None,
+            erases=erases_of(entries),
         )
         for entry in stored:
             _put_entry(unit, entry)

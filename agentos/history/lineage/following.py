@@ -52,9 +52,9 @@ _AGENT = "select agent from conversations where id = ?"
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """Something that began, went on or ended. at is in microseconds, UTC.
 
-    agents are the slugs from the root down to its conversation; kind is conversation, turn, step or call; name, a call's
-    tool. status is `started`, or what became of it; ms and tokens are there at the end. child is the conversation that a
-    call began or goes on with.
+    agents are the slugs from the root down to its conversation; kind is conversation, turn, step or call; step counts those
+    of a turn, from 0, and id is that turn's; name is a call's tool. status is `started`, or what became of it; ms and
+    tokens are there at the end. child is the conversation that a call began or goes on with.
     """
 
     conversation: str
@@ -64,6 +64,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     id: str
     status: str
+    step: int | None = None
     name: str = ""
     ms: float | None = None
     tokens: Tokens = Tokens()
@@ -111,6 +112,7 @@ class _Log:
         self._after = first - 1
         self._began: dict[tuple[str, int], int] = {}
         self._tools: dict[int, str] = {}
+        self._steps: dict[int, int] = {}
 
     def takes(self, seq: int, head: Any, followed: dict[LogId, _Log]) -> bool:
         """Whether an entry is told; what it teaches is learnt in any case."""
@@ -134,6 +136,8 @@ class _Log:
         told = _TOLD.get(head.kind)
         if head.kind in ("call.proposed", "call.nested"):
             self._tools[seq] = _component(head, "call_config").get("tool", "")
+        if head.kind == "model.requested":
+            self._steps[head.turn] = _component(head, "turn_state").get("step_index", 0)
         if told is None:
             return None
         kind, status = told
@@ -149,6 +153,7 @@ class _Log:
             agents=self.agents,
             kind=kind,
             id=_id(self.log, kind, entity),
+            step=self._steps.get(entity) if kind == "step" else None,
             name=self._tools.get(entity, "") if kind == "call" else "",
             status=_status(head) if ends else status,
             ms=(head.at - began) / 1000 if began is not None else None,

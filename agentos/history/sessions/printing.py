@@ -80,7 +80,7 @@ def _counts(counts: Statistics) -> Iterator[str]:
     yield f"| user turns | {counts.user_turns} |"
     yield f"| LLM turns | {counts.model_turns} |"
     yield f"| tool calls | {sum(counts.calls.values())} |"
-    yield f"| tokens | {counts.input_tokens} in, {counts.output_tokens} out |"
+    yield f"| tokens | {counts.input_tokens:,} in, {counts.output_tokens:,} out |"
     yield f"| bytes | {counts.bytes:,} |"
     yield ""
     sizes = {"input": counts.input_bytes, "output": counts.output_bytes, "thinking": counts.thinking_bytes}

@@ -14,4 +14,8 @@ on a busy machine. CPU is that of the process, so that the work of other process
     listing     one page of 100,000 conversations
     opening     a conversation of 100,000 entries of which the last 1,000 messages are shown
     bytes       what a turn takes in the file of a SQLite store
+    verify      entries that verify checks in a second of one core, against a bare loop over the same heads
+    replay      entries that strict replay decides again in a second of one core, against the same
+    as-of       a look at a conversation of 100,000 entries as it stood after one of them: entries folded, early and late
+    erase       erasing one conversation of 100,000, the whole command, until its bytes are overwritten
 """

@@ -12,7 +12,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import agentos.testing.bench
-from agentos.testing.bench import entries, listing, opening, postgresql, turn_bytes, turn_cost
+from agentos.testing.bench import (
+    as_of,
+    entries,
+    erasing,
+    fork_bytes,
+    history,
+    listing,
+    opening,
+    postgresql,
+    search,
+    turn_bytes,
+    turn_cost,
+)
 from agentos.testing.bench.figures import Samples, results_of, table
 
 
@@ -31,16 +43,27 @@ BENCHES = {
     "entries": Bench(entries.entries, 100),
     "postgresql": Bench(postgresql.postgresql, 1),
     "listing": Bench(listing.listing, 1),
+    "search": Bench(search.search, 1),
     "opening": Bench(opening.opening, 1),
     "bytes": Bench(turn_bytes.turn_bytes, 1),
+    "verify": Bench(history.verify, 1),
+    "replay": Bench(history.replay, 1),
+    "fork": Bench(fork_bytes.fork_bytes, 1),
+    "as-of": Bench(as_of.as_of, 1),
+    "erase": Bench(erasing.erasing, 1),
 }
 FIGURES = {
     **turn_cost.FIGURES,
     **entries.FIGURES,
     **postgresql.FIGURES,
     **listing.FIGURES,
+    **search.FIGURES,
     **opening.FIGURES,
     **turn_bytes.FIGURES,
+    **history.FIGURES,
+    **fork_bytes.FIGURES,
+    **as_of.FIGURES,
+    **erasing.FIGURES,
 }
 
 
