@@ -23,6 +23,7 @@ __all__ = [
     "ScriptToolbox",
     "__version__",
     "open",
+    "resource",
     "tool",
 ]
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from agentos.models.openai_chat import OpenAIChat
     from agentos.ports import Approval, CallContext
     from agentos.toolboxes.python import PythonToolbox, tool
+    from agentos.toolboxes.resource import resource
     from agentos.toolboxes.script import ScriptToolbox
 
     __version__: str
@@ -51,6 +53,7 @@ else:
         "RunOutcome": "agentos.kernel",
         "ScriptToolbox": "agentos.toolboxes.script",
         "open": "agentos.kernel",
+        "resource": "agentos.toolboxes.resource",
         "tool": "agentos.toolboxes.python",
     }
 

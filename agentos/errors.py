@@ -24,8 +24,9 @@
       ReplayRefused               a conversation cannot be run anew from there
       NotInDoubt                  there is nothing to resolve about a call
         AlreadyResolved
-      ResourceError
-        ReleaseFailed
+      ResourceError               a lent thing cannot be had or given back
+        ReleaseFailed, ResourceNotFound, ResourceScopeInvalid, ResourceClosed, ResourceBroken
+        ResourceBusy, ResourceAccessTimeout, ResourceUpgradeRefused, ResourceDeadlock
       CodecError                  a value has no canonical form
       ModelError                  what a model adapter reports, with its kind
       ToolError                   what a tool may raise to choose the words that the model sees
@@ -255,11 +256,11 @@ class ControlError(AgentosError):
 class KernelUnreachable(ControlError):
     """Nobody answers at a control socket, or not any more. What was asked last may have been done all the same.
 
-    kernel names the process, as far as it is known.
+    kernel names the process, as far as it is known. hangs: it is there, and says nothing.
     """
 
-    def __init__(self, kernel: str, why: str) -> None:
-        self.kernel, self.why = kernel, why
+    def __init__(self, kernel: str, why: str, *, hangs: bool = False) -> None:
+        self.kernel, self.why, self.hangs = kernel, why, hangs
         super().__init__(f"{kernel} cannot be asked: {why}")
 
 
@@ -279,15 +280,24 @@ class ConversationBusy(AgentosError):
     """A bound of a conversation's intake is reached, or a living process has it.
 
     waiting counts what waits already, 0 when that is not the reason. owner names the process that has it: number, pid,
-    host, since when. key is that of an input which lies in the inbox and was not taken within inbox_wait_s.
+    host, since when. key is that of an input which lies in the inbox and was not taken within inbox_wait_s. turns_max is
+    how many turns may wait for a place among those that run, where that many do; None when that is not the reason.
     """
 
-    def __init__(self, conversation: str, waiting: int, owner: str = "", key: str = "") -> None:
+    def __init__(
+        self, conversation: str, waiting: int, owner: str = "", key: str = "", turns_max: int | None = None
+    ) -> None:
         self.conversation, self.waiting, self.owner, self.key = conversation, waiting, owner, key
-        super().__init__(f"{conversation} {_why_busy(waiting, owner, key)}")
+        self.turns_max = turns_max
+        super().__init__(f"{conversation} {_why_busy(waiting, owner, key, turns_max)}")
 
 
-def _why_busy(waiting: int, owner: str, key: str) -> str:
+def _why_busy(waiting: int, owner: str, key: str, turns_max: int | None) -> str:
+    if turns_max is not None:
+        return (
+            f"would begin a turn while {waiting} others wait for a place among those that run (waiting_turns_max is"
+            f" {turns_max}); nothing was stored; send again later, or raise turns_max, tenant_turns_max or agent_turns_max"
+        )
     if waiting:
         return f"has {waiting} inputs and other commands waiting (inbox_max); send again when a turn has ended"
     if key:
@@ -406,6 +416,104 @@ class ReleaseFailed(ResourceError):
         self.scope, self.failures = scope, failures
         what = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in failures)
         super().__init__(f"scope {scope}: {len(failures)} releases failed: {what}")
+
+
+class ResourceNotFound(ResourceError):
+    """No resource of this name lives in the scope, or in one around it."""
+
+    def __init__(self, resource: str, scope: str, known: list[str]) -> None:
+        self.resource, self.scope, self.known = resource, scope, known
+        there = ", ".join(sorted(known)[:_NAMED_MAX]) or "none"
+        super().__init__(f"no resource {resource!r} lives in {scope} or around it; those that do: {there}")
+
+
+class ResourceScopeInvalid(ResourceError):
+    """A resource cannot live in this scope."""
+
+    def __init__(self, resource: str, scope: str, why: str) -> None:
+        self.resource, self.scope = resource, scope
+        super().__init__(f"resource {resource!r} cannot live in scope {scope}: {why}")
+
+
+class ResourceClosed(ResourceError):
+    """The scope that it belongs to has ended."""
+
+    def __init__(self, resource: str, scope: str = "") -> None:
+        self.resource, self.scope = resource, scope
+        super().__init__(f"resource {resource!r} is closed{f': its scope {scope} has ended' if scope else ''}")
+
+
+class ResourceBroken(ResourceError):
+    """No sound handle could be made; tries counts how many were made or looked at."""
+
+    def __init__(self, resource: str, tries: int, why: str) -> None:
+        self.resource, self.tries = resource, tries
+        super().__init__(f"resource {resource!r}: no sound handle after {tries} tries: {why}")
+
+
+class ResourceBusy(ResourceError):
+    """It cannot be had without waiting; holders name who has it."""
+
+    def __init__(self, resource: str, size: int, holders: list[str]) -> None:
+        self.resource, self.size, self.holders = resource, size, holders
+        who = ", ".join(holders[:_NAMED_MAX]) or "nobody: a handle would have to be made or looked at first"
+        super().__init__(f"resource {resource!r} ({size} at once) cannot be had without waiting; it is held by {who}")
+
+
+WouldBlock = ResourceBusy
+"""What `borrow_nowait` raises."""
+
+
+class ResourceAccessTimeout(ResourceError):
+    """It did not come free within the wait limit."""
+
+    def __init__(self, resource: str, timeout_s: float, size: int, holders: list[str]) -> None:
+        self.resource, self.timeout_s, self.size, self.holders = resource, timeout_s, size, holders
+        who = ", ".join(holders[:_NAMED_MAX]) or "nobody"
+        super().__init__(
+            f"resource {resource!r} ({size} at once) did not come free within {timeout_s:g} s; it is held by {who}"
+        )
+
+
+class ResourceUpgradeRefused(ResourceError):
+    """Who reads it asked to write: two that did so would wait for each other."""
+
+    def __init__(self, resource: str, who: str) -> None:
+        self.resource, self.who = resource, who
+        super().__init__(f"resource {resource!r}: {who} reads it and asks to write; give it back first, then borrow anew")
+
+
+class ResourceDeadlock(ResourceError):
+    """It would never come free: who holds it waits, in the end, for who asks. cycle: one sentence for each wait of it."""
+
+    def __init__(self, resource: str, cycle: list[str]) -> None:
+        self.resource, self.cycle = resource, cycle
+        super().__init__(f"resource {resource!r} would never come free, a deadlock: {'; '.join(cycle)}")
+
+
+class ProcessError(ResourceError):
+    """A process that is to stay does not. name is whose it is, said the end of what it printed on stderr, if anything."""
+
+    def __init__(self, name: str, what: str, said: str = "") -> None:
+        self.name, self.what, self.said = name, what, said
+        super().__init__(f"{name}: {self.how}")
+
+    @property
+    def how(self) -> str:
+        """The same without the name."""
+        return f"{self.what}; it said: {self.said}" if self.said else self.what
+
+
+class ProcessNotStarted(ProcessError):
+    """It could not be started, or was not ready within its limit."""
+
+
+class ProcessLost(ProcessError):
+    """It ended, or was ended, while somebody waited for it: what it was asked may be done or not."""
+
+
+class ProcessGaveUp(ProcessError):
+    """It ended too often in too short a time, so it is not started again."""
 
 
 class CodecError(AgentosError):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
-from agentos.components import ApprovalMode, CallStatus, GivenEnd, Verdict
+from agentos.components import Access, ApprovalMode, CallStatus, GivenEnd, Verdict
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 
@@ -62,6 +63,40 @@ class CallContext(Protocol):
 
     def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         """The same for a sync tool, which runs in a thread. Raises ToolError on the event loop."""
+
+    def borrow(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        """A handle of a shared resource for the length of an `async with`: the one of this name that belongs to the call, or
+        to a scope around it (its turn, conversation, agent, the program), or to a toolbox that its agent uses. One that the
+        tool's own toolbox declares (`@resource`) goes before these, and is made when there is none yet.
+
+        access: read or write, for a resource that tells them apart; timeout_s: how long to wait for it, in seconds.
+        Errors: ResourceNotFound, ResourceAccessTimeout, ResourceClosed, ResourceBroken, ResourceUpgradeRefused,
+        ResourceDeadlock when it would never come free. One that the tool does not catch ends the call as failed.
+        """
+
+    def borrow_from_thread(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractContextManager[Any]:
+        """`borrow` for a sync tool, which runs in a thread: `with` it. Raises ToolError on the event loop."""
+
+    def resource(
+        self,
+        kind: str,
+        name: str = "",
+        *,
+        scope: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        access: Access = Access.WRITE,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[Any]:
+        """The same for a resource that is made when it is first asked for: of a kind that the kernel knows, from these
+        options, in a scope around the call: call, turn, conversation, toolbox, agent or program; None is that of its kind.
+
+        It is given back with its scope. Who asks again for the name there has the same one, whatever the options say.
+        Errors: as `borrow`; ResourceNotFound for an unknown kind; ResourceScopeInvalid; what making it raises.
+        """
 
     def progress(self, data: Any) -> None:
         """Keeps something of a running call in the log (JSON data)."""

@@ -32,8 +32,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_entries: int = 256
     depth_max: int = 8
     children_max: int = 512
+    turns_max: int | None = None
+    """Turns at once in one kernel, and for each tenant and agent below; None is no bound. A turn that is parked has no place,
+    and waits for one before it goes on."""
+    tenant_turns_max: int | None = None
+    agent_turns_max: int | None = None
+    """What an agent file says (turns_at_once) comes before it."""
+    waiting_turns_max: int = 10_000
+    """How many turns may wait for a place; an input that would begin one more is refused. Delegated ones are not."""
+    calls_max: int | None = None
+    """Calls at once in one kernel, and for each tenant, agent and conversation below; None is no bound. Inner calls and what is
+    asked of others within a running call go by the place of that call; delegations need none."""
+    tenant_calls_max: int | None = None
+    agent_calls_max: int | None = None
+    """What an agent file says (calls_at_once) comes before it."""
+    conversation_calls_max: int | None = None
     close_grace_s: float = 10.0
     release_s: float = 10.0
+    hold_warn_s: float = 60.0
+    """A call that has held a resource for so long is noted in the log of its conversation, once."""
+    wait_warn_s: float = 30.0
+    """A call that has waited for a resource for so long is noted in the log of its conversation, once."""
     watch_queue_max: int = 1_024
     sync_threads_max: int = 32
     query_rows_max: int = 100_000

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
 
 from agentos.testing.postgres import PostgresServer
+
+pytest_plugins = ["agentos.testing.plugin"]
 
 # A slow machine is no failure. All else stays as Hypothesis has it, which on a build server means fixed examples.
 settings.register_profile("agentos", deadline=None)
@@ -19,6 +24,13 @@ settings.load_profile("agentos")
 def anyio_backend() -> str:
     """asyncio alone: the SQL drivers know no other loop. Session-wide, so that wider fixtures may be async too."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def running_folder() -> Iterator[None]:
+    """Control sockets that have no room beside their stores lie in a folder that goes with the tests."""
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, {"XDG_RUNTIME_DIR": folder}):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ from agentos.definitions.spec import STEP_LIMIT_WORDS, AgentSpec, ModelUse, Poli
 from agentos.definitions.toolbox_spec import (
     LACKING_KINDS,
     SHARED_MODELS,
+    JsonRpcSpec,
+    LuaSpec,
     Private,
     PythonSpec,
     ScriptSpec,
@@ -30,14 +32,15 @@ from agentos.errors import ModelError
 from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.listing import COMMANDS, GROUPS
 from agentos.models import model_kinds
-from agentos.models.limits import HttpLimits
 from agentos.models.openai_chat.flavors import FLAVORS
 from agentos.models.options import GenerationOptions
 from agentos.models.script import Step
+from agentos.resources.kinds.http_pool import HttpLimits
+from agentos.resources.kinds.lua import LuaLimits
+from agentos.resources.kinds.sqlite_connection.link import SqliteLimits
 from agentos.settings import Settings
 from agentos.testing.chat_server.reply import FAULT_KINDS
 from agentos.toolboxes.script.form import Argument, Mode, ScriptForm
-from agentos.toolboxes.sqlite.link import SqliteLimits
 from agentos.toolboxes.system import CAPABILITIES
 from tests.transcript import ROOT, steps_of
 
@@ -51,6 +54,8 @@ AGENT_FILE_TABLES: dict[str, type[BaseModel] | type[msgspec.Struct]] = {
     "script": ScriptSpec,
     "python": PythonSpec,
     "sqlite": SqliteSpec,
+    "jsonrpc": JsonRpcSpec,
+    "lua": LuaSpec,
     "system": SystemSpec,
     "subagent": SubagentUse,
     "model": ModelUse,
@@ -67,6 +72,7 @@ OTHER_TABLES: dict[tuple[str, str], Collection[str] | type[msgspec.Struct]] = {
     + ["output-media-type"],
     ("tools.md", "argument"): Argument.__struct_fields__,
     ("tools.md", "sqlite limits"): SqliteLimits,
+    ("lua.md", "lua limits"): LuaLimits,
     ("tools.md", "capabilities"): CAPABILITIES,
     ("models.md", "step"): Step.__struct_fields__,
     ("models.md", "options"): GenerationOptions,

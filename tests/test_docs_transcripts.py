@@ -12,7 +12,7 @@ import pytest
 from tests.transcript import ROOT, mismatch, steps_of
 
 DOCS = ROOT / "docs"
-PAGES = ("tutorial.md", "agent-files.md", "tools.md", "commands.md", "sessions.md")
+PAGES = ("tutorial.md", "agent-files.md", "tools.md", "lua.md", "commands.md", "sessions.md")
 PROGRAM = re.compile(r"```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 
 

@@ -15,7 +15,16 @@ import msgspec
 
 from agentos.components import ToolboxSharing
 from agentos.definitions.spec import AgentSpec
-from agentos.definitions.toolbox_spec import LackingSpec, PythonSpec, ScriptSpec, SqliteSpec, SystemSpec, ToolboxSpec
+from agentos.definitions.toolbox_spec import (
+    JsonRpcSpec,
+    LackingSpec,
+    LuaSpec,
+    PythonSpec,
+    ScriptSpec,
+    SqliteSpec,
+    SystemSpec,
+    ToolboxSpec,
+)
 from agentos.errors import ConfigurationError
 from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Toolbox
@@ -93,8 +102,8 @@ def _python(name: str, spec: PythonSpec, base: Path, threads: ToolThreads | None
 
 
 def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
+    from agentos.resources.kinds.sqlite_connection.link import SqliteLimits
     from agentos.toolboxes.sqlite import SqliteToolbox
-    from agentos.toolboxes.sqlite.link import SqliteLimits
 
     path = base / spec.path
     _there(base, spec.path if spec.access == "read-only" else str(path.parent))
@@ -106,6 +115,7 @@ def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
         access=spec.access,
         description=spec.description,
         tool=spec.tool or f"{_short(name)}_query",
+        read_tool=spec.read_tool,
         limits=msgspec.convert(limits, SqliteLimits),
         **_sharing(spec),
     )
@@ -124,6 +134,44 @@ def _system(name: str, spec: SystemSpec, base: Path) -> Toolbox:
         prefix=f"{_short(name)}_" if spec.prefix is None else spec.prefix,
         sandbox=None if spec.sandbox is None else FileSandbox.from_data(spec.sandbox, base),
         command_filter=None if spec.command_filter is None else _there(base, spec.command_filter),
+        **_sharing(spec),
+    )
+
+
+def _lua(name: str, spec: LuaSpec, base: Path) -> Toolbox:
+    from agentos.resources.kinds.lua import LuaLimits
+    from agentos.toolboxes.lua import LuaToolbox
+
+    memory_bytes = None if spec.memory_mb is None else spec.memory_mb * 1024 * 1024
+    given = {"memory_bytes": memory_bytes, "time_s": spec.time_s}
+    limits = {key: value for key, value in given.items() if value is not None}
+    return LuaToolbox(
+        name,
+        tools=spec.tools,
+        state=spec.state,
+        description=spec.description,
+        tool=spec.tool or f"{_short(name)}_run",
+        limits=msgspec.convert(limits, LuaLimits),
+        **_sharing(spec),
+    )
+
+
+def _jsonrpc(name: str, spec: JsonRpcSpec, base: Path) -> Toolbox:
+    from agentos.resources.kinds.jsonrpc import JsonRpcLimits
+    from agentos.resources.kinds.process import KeptLimits
+    from agentos.toolboxes.jsonrpc import JsonRpcToolbox
+
+    process = {key: getattr(spec, key) for key in ("start_s", "close_s") if getattr(spec, key) is not None}
+    given = {key: getattr(spec, key) for key in ("describe_s", "call_s") if getattr(spec, key) is not None}
+    return JsonRpcToolbox(
+        name,
+        command=spec.command,
+        cwd=_there(base, spec.cwd or ""),
+        environment=spec.environment,
+        effects=spec.effects,
+        prefix=spec.prefix,
+        limits=JsonRpcLimits(process=msgspec.convert(process, KeptLimits)),
+        **given,
         **_sharing(spec),
     )
 
@@ -157,4 +205,6 @@ _MAKERS: dict[type[ToolboxSpec], Callable[[str, Any, Path], Toolbox]] = {
     ScriptSpec: _script,
     SqliteSpec: _sqlite,
     SystemSpec: _system,
+    JsonRpcSpec: _jsonrpc,
+    LuaSpec: _lua,
 }

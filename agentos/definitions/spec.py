@@ -19,7 +19,9 @@ from agentos.definitions.toolbox_spec import (
     Count,
     Positive,
     Private,
+    PrivateJsonRpc,
     PrivateLacking,
+    PrivateLua,
     PrivatePython,
     PrivateScript,
     PrivateSqlite,
@@ -121,7 +123,9 @@ def _toolbox_form(value: object) -> str:
 
 
 # A text stands for a mapping with one key. The tags keep errors to the form that was written.
-PrivateToolbox = PrivateScript | PrivatePython | PrivateSqlite | PrivateSystem | PrivateLacking
+PrivateToolbox = (
+    PrivateScript | PrivatePython | PrivateSqlite | PrivateSystem | PrivateJsonRpc | PrivateLua | PrivateLacking
+)
 ToolboxRef = Annotated[
     Annotated[BoxName, Tag("a text")]
     | Annotated[ToolboxUse, Tag("a mapping")]
@@ -129,11 +133,12 @@ ToolboxRef = Annotated[
     | Annotated[PrivatePython, Tag("python")]
     | Annotated[PrivateSqlite, Tag("sqlite")]
     | Annotated[PrivateSystem, Tag("system")]
+    | Annotated[PrivateJsonRpc, Tag("jsonrpc")]
     | Annotated[PrivateLacking, Tag("mcp")]
     | Annotated[PrivateLacking, Tag("openapi")]
     | Annotated[PrivateLacking, Tag("postgrest")]
     | Annotated[PrivateLacking, Tag("developer")]
-    | Annotated[PrivateLacking, Tag("lua")]
+    | Annotated[PrivateLua, Tag("lua")]
     | Annotated[PrivateLacking, Tag("skills")],
     Discriminator(_toolbox_form),
 ]

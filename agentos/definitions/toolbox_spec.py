@@ -118,6 +118,8 @@ class SqliteSpec(ToolboxSpec):
     """What the database holds, in words for the model."""
     tool: ToolName | None = None
     """The name of the tool; by default that of the toolbox with _query behind it."""
+    read_tool: ToolName | None = None
+    """The name of a second tool of a read-write database that only reads; its calls run beside each other."""
     rows_max: Positive | None = None
     """The rows that one answer shows."""
     result_chars: Positive | None = None
@@ -150,7 +152,50 @@ class SystemSpec(ToolboxSpec):
         return value
 
 
-LackingKind = Literal["mcp", "openapi", "postgrest", "developer", "lua", "skills"]
+class LuaSpec(ToolboxSpec):
+    """Scripts in Lua, in processes of their own. One script of a conversation at a time unless told otherwise."""
+
+    kind: Literal["lua"] = "lua"
+    tools: Sequence[ToolName] = ()
+    """The tools that scripts may call, of those that the agent may use: names, or patterns with `*` and `?`."""
+    state: Literal["conversation", "call"] = "conversation"
+    """Whether global variables stay for the next script of a conversation, or each script begins anew."""
+    description: str = ""
+    """What scripts are for here, in words for the model."""
+    tool: ToolName | None = None
+    """The name of the tool; by default that of the toolbox with _run behind it."""
+    memory_mb: Positive | None = None
+    """What the memory of a script may take, in units of 1,048,576 bytes."""
+    time_s: Seconds | None = None
+    """Seconds that a script may run, without what it waits for tools."""
+
+
+class JsonRpcSpec(ToolboxSpec):
+    """A program that stays and offers tools over JSON-RPC 2.0, a message a line. Stateless unless told otherwise: one
+    process serves all agents, many calls at the same time."""
+
+    kind: Literal["jsonrpc"] = "jsonrpc"
+    command: Annotated[Sequence[Text], Field(min_length=1)]
+    """The program and its arguments. One without a stroke is looked for on PATH, another counts from cwd."""
+    environment: Sequence[Text] = ()
+    """Variables that it sees beside PATH, HOME and the like."""
+    cwd: Text | None = None
+    """Where it runs, counted as paths are; by default what paths count from."""
+    effects: dict[ToolName, EffectClass] = Field(default_factory=dict)
+    """The effect class of single tools, in place of what it says of them: pure, idempotent or once."""
+    prefix: str = ""
+    """Stands before the name of each tool."""
+    start_s: Seconds | None = None
+    """Seconds from its start until it has described its tools."""
+    describe_s: Seconds | None = None
+    """Seconds that one description may take."""
+    call_s: Seconds | None = None
+    """Seconds that a call may take of a tool that does not say it itself."""
+    close_s: Seconds | None = None
+    """Seconds to end by itself once its stdin is closed."""
+
+
+LackingKind = Literal["mcp", "openapi", "postgrest", "developer", "skills"]
 
 
 class LackingSpec(ToolboxSpec):
@@ -193,6 +238,14 @@ class PrivateSystem(Private, SystemSpec):
     kind: Literal["system"]
 
 
+class PrivateLua(Private, LuaSpec):
+    kind: Literal["lua"]
+
+
+class PrivateJsonRpc(Private, JsonRpcSpec):
+    kind: Literal["jsonrpc"]
+
+
 class PrivateLacking(Private, LackingSpec):
     pass
 
@@ -205,6 +258,8 @@ SHARED_MODELS: dict[str, type[ToolboxSpec]] = {
     "python": PythonSpec,
     "sqlite": SqliteSpec,
     "system": SystemSpec,
+    "jsonrpc": JsonRpcSpec,
+    "lua": LuaSpec,
     **dict.fromkeys(LACKING_KINDS, LackingSpec),
 }
 """The model of each kind in `agentos.toml`."""
@@ -214,6 +269,8 @@ PRIVATE_MODELS: dict[str, type[ToolboxSpec]] = {
     "python": PrivatePython,
     "sqlite": PrivateSqlite,
     "system": PrivateSystem,
+    "jsonrpc": PrivateJsonRpc,
+    "lua": PrivateLua,
     **dict.fromkeys(LACKING_KINDS, PrivateLacking),
 }
 """The model of each kind in an agent file."""
@@ -230,11 +287,12 @@ SharedToolbox = Annotated[
     | Annotated[PythonSpec, Tag("python")]
     | Annotated[SqliteSpec, Tag("sqlite")]
     | Annotated[SystemSpec, Tag("system")]
+    | Annotated[JsonRpcSpec, Tag("jsonrpc")]
     | Annotated[LackingSpec, Tag("mcp")]
     | Annotated[LackingSpec, Tag("openapi")]
     | Annotated[LackingSpec, Tag("postgrest")]
     | Annotated[LackingSpec, Tag("developer")]
-    | Annotated[LackingSpec, Tag("lua")]
+    | Annotated[LuaSpec, Tag("lua")]
     | Annotated[LackingSpec, Tag("skills")],
     Discriminator(kind_of),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from agentos.clock import Clock
@@ -16,7 +17,7 @@ from agentos.ids import LogId, Name
 from agentos.lineage import Lineage
 from agentos.models.base import ModelClient
 from agentos.ports import Hook, InnerResult
-from agentos.resources import Scope
+from agentos.resources import Borrower, Level, ResourceKind, Scope, Shared
 from agentos.toolboxes.base import Toolbox
 
 
@@ -40,10 +41,29 @@ def words_of(error: BaseException) -> str:
         return "(it has no words)"
 
 
+class Lending(Protocol):
+    """The shared resources that a call may have. level: in the scope of which kind, None for that of the resource's kind.
+
+    Errors: ResourceNotFound; for ensure also ResourceScopeInvalid, and what its factory raises. declared is the kind that
+    the call's own toolbox declares under this name, and raises nothing. ended: a call that borrowed has ended, and what it
+    still holds is a leak.
+    """
+
+    def borrower(self, log: LogId, turn: int, call: int) -> Borrower: ...
+    def ended(self, log: LogId, call: int) -> None: ...
+    def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]: ...
+    def declared(self, log: LogId, call: int, name: str) -> ResourceKind | None: ...
+    def scope_of(self, log: LogId, turn: int, call: int, kind: str | ResourceKind, level: Level | None) -> Scope: ...
+    async def ensure(
+        self, scope: Scope, kind: str | ResourceKind, name: str, options: Mapping[str, Any]
+    ) -> Shared[Any]: ...
+
+
 class Services(Protocol):
     """What runners need from the kernel; all of it live, none of it stored by them."""
 
     clock: Clock
+    lending: Lending
 
     def report(self, log: LogId, item: Item) -> None: ...
     def ask_inner(self, log: LogId, item: InnerCall) -> asyncio.Future[InnerResult | None]: ...

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from agentos.codec import encode_json
-from agentos.components import AgentContext, CallStatus, EffectClass
+from agentos.components import Access, AgentContext, CallStatus, EffectClass
 from agentos.effects.base import Running, Services, arguments_of, owned, words_of
-from agentos.errors import ToolError
+from agentos.errors import ResourceDeadlock, ResourceError, ToolError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, InnerCall, Item, Probed, Progress
 from agentos.ids import CallId, ConversationId, LogId, Name, TurnId, call_id, name_of, turn_id
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
-from agentos.resources import Scope
+from agentos.resources import Borrower, Level, Scope
 from agentos.resources.process.partial import partial_of
-from agentos.toolboxes.base import Failed, Finish
+from agentos.resources.scope import level_named
+from agentos.resources.threaded import lent_to_thread
+from agentos.toolboxes.base import CutOff, Failed, Finish
 from agentos.toolboxes.results import render
 
 UNKNOWN = "the outcome is unknown: the kernel stopped while the tool ran; it was not run again"
@@ -34,6 +37,7 @@ class Context:
 
     __slots__ = (
         "_asked",
+        "_borrower",
         "_effect",
         "_limits",
         "_progressed",
@@ -57,6 +61,7 @@ class Context:
         self.attempt = effect.attempt
         self.timeout_s = timeout_s
         self.scope: Scope | None = None
+        self._borrower: Borrower | None = None
 
     @property
     def call_id(self) -> CallId:
@@ -121,6 +126,63 @@ class Context:
         for waiter in self.inner:
             if not waiter.done():
                 waiter.set_result(None)
+
+    def borrow(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        self._check_going(name)
+        lending, effect = self._services.lending, self._effect
+        if lending.declared(effect.log, effect.call, name) is not None:
+            return self.resource(name, access=access, timeout_s=timeout_s)
+        shared = lending.find(effect.log, effect.turn, effect.call, name)
+        return shared.borrow(self.borrower, access=access, timeout_s=timeout_s)
+
+    def borrow_from_thread(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractContextManager[Any]:
+        loop = self._loop()
+        if _running_loop() is loop:
+            raise ToolError("borrow_from_thread is for a sync tool, which runs in a thread; here, async with borrow(...)")
+        return lent_to_thread(loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
+
+    @asynccontextmanager
+    async def resource(
+        self,
+        kind: str,
+        name: str = "",
+        *,
+        scope: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        access: Access = Access.WRITE,
+        timeout_s: float | None = None,
+    ) -> AsyncIterator[Any]:
+        self._check_going(kind)
+        lending, effect = self._services.lending, self._effect
+        known = lending.declared(effect.log, effect.call, kind) or kind
+        within = lending.scope_of(effect.log, effect.turn, effect.call, known, level_named(scope, kind))
+        if within.level is Level.CALL:
+            self.scope = within  # it ends with this call
+        shared = await lending.ensure(within, known, name, options or {})
+        async with shared.borrow(self.borrower, access=access, timeout_s=timeout_s) as handle:
+            yield handle
+
+    @property
+    def borrowed(self) -> bool:
+        """Whether it ever asked for a resource."""
+        return self._borrower is not None
+
+    def _check_going(self, name: str) -> None:
+        """A task that a tool left behind borrows nothing more: nobody would see to it."""
+        if self._running.done:
+            raise ToolError(f"{name}: the call that asks for it is over")
+
+    @property
+    def borrower(self) -> Borrower:
+        """Who borrows, with the frames down to this call."""
+        if self._borrower is None:
+            effect = self._effect
+            self._borrower = self._services.lending.borrower(effect.log, effect.turn, effect.call)
+        return self._borrower
 
     def progress(self, data: Any) -> None:
         size = len(encode_json(data))  # raises to the tool when it has no form
@@ -187,9 +249,13 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     running.limit(timeout_s)
     arguments = arguments_of(services, effect)
     try:
-        report = _result(effect, await toolbox.call(effect.tool, arguments, call), limits.result_chars)
+        value = await toolbox.call(effect.tool, arguments, call)
+        report = _result(effect, config.effect, value, limits.result_chars)
     except ToolError as error:
         report = _failed(effect, words_of(error), "tool", limits.result_chars)
+    except ResourceError as error:
+        kind = "deadlock" if isinstance(error, ResourceDeadlock) else "resource"
+        report = _failed(effect, words_of(error), kind, limits.result_chars)
     except BaseException as error:  # a tool may raise anything; it is the failure of this call alone
         if isinstance(error, asyncio.CancelledError) or running.ended:
             partial = render(partial_of(error), limits.result_chars).text
@@ -201,6 +267,8 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
         call.end_inner()
     if call.scope is not None:
         report = await _released(call.scope, report)
+    if call.borrowed:
+        services.lending.ended(effect.log, effect.call)
     return _bounded(report, limits.payload_bytes_max)
 
 
@@ -212,9 +280,11 @@ def _bounded(report: CallReport, bytes_max: int) -> CallReport:
     return msgspec.structs.replace(report, whole=render(whole, bytes_max // 4).text)
 
 
-def _result(effect: RunCall, value: object, limit_chars: int) -> CallReport:
+def _result(effect: RunCall, effect_class: EffectClass, value: object, limit_chars: int) -> CallReport:
     if isinstance(value, Failed):
         return _failed(effect, value.text, value.kind, limit_chars)
+    if isinstance(value, CutOff):
+        return _cut_off(effect, effect_class, value, limit_chars)
     finish = isinstance(value, Finish)
     shown = render(value.value if isinstance(value, Finish) else value, limit_chars)
     return CallReport(
@@ -231,6 +301,14 @@ def _failed(effect: RunCall, text: str, kind: str, limit_chars: int) -> CallRepo
     """The words of a failure are capped like those of a result."""
     shown = render(text, limit_chars)
     return _report(effect, CallStatus.FAILED, shown.text, kind, shown.whole)
+
+
+def _cut_off(effect: RunCall, effect_class: EffectClass, cut: CutOff, limit_chars: int) -> CallReport:
+    """Nobody knows how far a `once` call came; the others have simply not worked out."""
+    if effect_class is not EffectClass.ONCE:
+        return _failed(effect, cut.text, cut.kind, limit_chars)
+    shown = render(f"{cut.text}; whether it took effect is unknown", limit_chars)
+    return _report(effect, CallStatus.UNKNOWN, shown.text, cut.kind, shown.whole)
 
 
 def _report(

@@ -6,7 +6,17 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import CallStatus, GivenEnd, Narrowing, Outcome, Resolution, Verdict, Word
+from agentos.components import (
+    CallStatus,
+    Concern,
+    CycleLink,
+    GivenEnd,
+    Narrowing,
+    Outcome,
+    Resolution,
+    Verdict,
+    Word,
+)
 from agentos.events.model import ModelReply
 from agentos.ids import AgentId, CallId, ConversationId, Digest, Name
 
@@ -223,6 +233,18 @@ class Erase(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     ticket: int = 0
 
 
+class ResourceNote(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """Something of a resource is worth an entry: who of this conversation holds it or waits for it (call), what of it, how
+    long so far (ms), and the waits of a deadlock. of is the kind of the resource."""
+
+    call: int
+    what: Concern
+    resource: Name
+    of: Name
+    ms: int = 0
+    cycle: tuple[CycleLink, ...] = ()
+
+
 class SlotFree(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
     """A toolbox has room for this waiting call. Not recorded: call.started is."""
 
@@ -247,6 +269,7 @@ Item = (
     | Resume
     | ControlItem
     | Erase
+    | ResourceNote
     | SlotFree
 )
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from agentos.components import CallStatus, Outcome, Phase, Resolution, Verdict, Word
+from agentos.components import CallStatus, Concern, CycleLink, Outcome, Phase, Resolution, Verdict, Word
 from agentos.events.intake import Control, WakeReason
 from agentos.events.model import Finish, Usage
 from agentos.ids import Digest, Name
@@ -330,6 +330,22 @@ class PayloadErased(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     reason: Name
 
 
+class ResourceNoted(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """A shared resource that a call of this conversation holds or waits for is worth a note: held or waited for long, held
+    when it had to close, found broken, or a deadlock, whose waits are the cycle, the refused one first. ms: how long so far;
+    of: its kind. decided: the slots of a toolbox, for which the call would wait for ever; it ends right behind this entry."""
+
+    kind: ClassVar[str] = "resource.noted"
+    fed: ClassVar[bool] = True
+    writer: ClassVar[str] = "admit, call"
+    what: Concern
+    resource: Name
+    of: Name
+    ms: int = 0
+    cycle: tuple[CycleLink, ...] = ()
+    decided: bool = False
+
+
 class Snapshot(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     """Every loaded stored component of the log, as changes; a fold may begin here. Not compared by replay."""
 
@@ -400,6 +416,7 @@ KINDS: dict[str, type[EntryData]] = {
         ConversationClosed,
         ChildLate,
         PayloadErased,
+        ResourceNoted,
         Snapshot,
         AgentInstalled,
         AgentRemoved,

@@ -109,8 +109,8 @@ class Commands:
         self._feed_input(loaded, text, ephemeral, Ticket(None, ended))
         return await ended
 
-    async def answer(self, request: str, verdict: Verdict, reason: str, by: str) -> None:
-        await self._command(*answer_item(request, verdict, reason=reason, by=by))
+    async def answer(self, request: str, verdict: Verdict, reason: str, by: str) -> bool:
+        return await self._command(*answer_item(request, verdict, reason=reason, by=by))
 
     async def resolve(self, call: str, resolution: Resolution, result: str | None, reason: str, by: str) -> None:
         """By way of the inbox also for a log of this kernel: its key lets only the first one through."""
@@ -201,11 +201,19 @@ class Commands:
         self._ticker.feed(loaded, item, alone=not len(self._runner))
         return await stored
 
-    async def by_inbox(self, log: LogId, key: str, item: Item) -> bool:
-        """Whether the owner of a log, another process, took an item within inbox_wait_s. Raises ConversationBusy,
-        ConversationErased."""
+    async def by_inbox(self, log: LogId, key: str, item: Item) -> int:
+        """The seq of the end of the unit with which the owner of a log, another process, took an item, 0 when it has not
+        within inbox_wait_s. Raises ConversationBusy, ConversationErased."""
         await self._post(log, key, item)
-        return bool(await self._until_taken(log, key))
+        return await self._until_taken(log, key)
+
+    async def drop_late(self, log: LogId) -> None:
+        """What was posted to an erased log by somebody who did not know of it yet; its owner, or this kernel, drops it."""
+        late = await self._store.inbox(log)
+        if late:
+            await self._take_over(log)
+        for row in late:
+            await self._until_taken(log, row.key)
 
     async def _send_by_inbox(self, log: LogId, key: str, text: str, ephemeral: bool) -> int:
         """By way of the store, which remembers the key; whoever owns the log takes it.
@@ -266,8 +274,9 @@ class Commands:
             raise ConversationErased(log, row.erased_at)
         raise ConversationClosed(log)
 
-    async def _command(self, log: LogId, key: str, item: Item, *, lets_go: bool = False) -> None:
-        """By way of the inbox, whoever owns the log: it is stored when this returns. Raises ConversationBusy.
+    async def _command(self, log: LogId, key: str, item: Item, *, lets_go: bool = False) -> bool:
+        """By way of the inbox, whoever owns the log: it is stored when this returns, and False when the key was known
+        already. Raises ConversationBusy.
 
         lets_go: a word with which a conversation that an import brought may be taken. Raises ConversationHeld without.
         """
@@ -275,21 +284,22 @@ class Commands:
         try:
             loaded = await self._logs.get(log)
         except Foreign:
-            await self._post(log, key, item)
-            return
+            return await self._post(log, key, item)
         except ConversationHeld:
             if not lets_go:
                 raise
-            await self._post(log, key, item)
+            is_new = await self._post(log, key, item)
             await self._logs.get(log)
-            return
+            return is_new
         _check_not_erased(log, loaded.slice.get(CONVERSATION, ConversationState))
         if len(loaded.intake) >= self._settings.inbox_max:
             raise ConversationBusy(log, len(loaded.intake))
-        if await self._store.post(inbox_row(log, key, item)):
+        is_new = await self._store.post(inbox_row(log, key, item))
+        if is_new:
             self._logs.route(log, item, key)
+        return is_new
 
-    async def _post(self, log: LogId, key: str, item: Item) -> None:
+    async def _post(self, log: LogId, key: str, item: Item) -> bool:
         """Into the inbox, unless it is full. Raises ConversationBusy, ConversationErased."""
         row = await self._store.log(log)
         if row is not None and row.erased_at is not None:
@@ -298,7 +308,7 @@ class Commands:
             waiting = len(await self._store.inbox(log))
             if waiting >= self._settings.inbox_max:
                 raise ConversationBusy(log, waiting)
-        await self._store.post(inbox_row(log, key, item))
+        return await self._store.post(inbox_row(log, key, item))
 
 
 def _check_not_erased(log: LogId, state: ConversationState | None) -> None:

@@ -53,9 +53,9 @@ class Conversation:
     async def history(self) -> list[Entry]:
         return await self._client.history(self.id)
 
-    async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> None:
-        """Answers an approval request, named by its call's id."""
-        await self._client.answer(request, verdict, reason=reason, by=by)
+    async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> bool:
+        """Answers an approval request, named by its call's id; False when it was answered before."""
+        return await self._client.answer(request, verdict, reason=reason, by=by)
 
     async def resolve(
         self, call: str, resolution: Resolution, *, result: str | None = None, reason: str = "", by: str = "user"

@@ -21,9 +21,18 @@ _BYTES = {
     " and a disk's spare blocks may keep older blocks.",
     "sqlite": "The texts were overwritten with zeros in the file, and the write-ahead log was copied back and cut; a file"
     " system that copies on write, its snapshots and a disk's spare blocks may keep older blocks.",
-    "postgresql": "The rows are dead for the server, and no query sees them; their bytes stay in its files until VACUUM"
-    " has run there, and in write-ahead logs, archives of these, and replicas, for as long as the server keeps those.",
+    "postgresql": "The rows were vacuumed away, and no query sees them; their bytes stay in pages of the server's files"
+    " until these are used again or the tables are written anew, and in write-ahead logs, archives of these, and replicas,"
+    " for as long as the server keeps those.",
 }
+_UNSETTLED = {
+    "postgresql": "pages of the server's files still hold the bytes until they are used again; 'agentos erase --compact'"
+    " writes the tables anew, as their owner and while nobody reads an older view",
+}
+_VIEWED = (
+    "somebody reads an older view of the store, so its files still hold the bytes; the next writer overwrites them, and so"
+    " does erasing again"
+)
 _OTHER = "The store has taken the texts out; what becomes of the bytes is for its maker to say."
 
 
@@ -47,8 +56,9 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     new counts the receipts that this run brought. settled: the bytes are overwritten in the store's own files; where not, a
     reader still needs an older view, and it is done as soon as it can be, or by erasing again. index is the file of the
     search index that was cleaned, None where there was none. shared_from is the log whose entries this one shares as its
-    fork, up to shared_upto: they are that one's, and stand. store says what was done with the bytes and what nobody can
-    promise of them, elsewhere what no store reaches.
+    fork, up to shared_upto: they are that one's, and stand. living_forks are those that go on with entries that are erased
+    now: they began while the erase was at work. store says what was done with the bytes and what nobody can promise of
+    them, elsewhere what no store reaches.
     """
 
     conversation: ConversationId
@@ -60,6 +70,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     index: str | None = None
     shared_from: LogId | None = None
     shared_upto: int = 0
+    living_forks: tuple[LogId, ...] = ()
 
     @property
     def bodies(self) -> int:
@@ -69,6 +80,11 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
 def bytes_words(url: str) -> str:
     """What a store of this kind does with the bytes of what is erased, and what it cannot promise."""
     return _BYTES.get(url.partition(":")[0], _OTHER)
+
+
+def unsettled_words(url: str) -> str:
+    """Why bytes of what is erased are still in files of a store of this kind, and the way out."""
+    return _UNSETTLED.get(url.partition(":")[0], _VIEWED)
 
 
 async def receipt_of(store: Store, log: LogId, agent: Name, after: int = 0) -> Receipt:

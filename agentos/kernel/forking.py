@@ -240,8 +240,8 @@ class _Alone:
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return False
 
-    def deadlock(self, view: View, call: int) -> bool:
-        return False
+    def deadlock(self, view: View, call: int) -> None:
+        return None
 
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         raise _NoTurnHere("a fork begins no turn before it is run")

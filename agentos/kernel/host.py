@@ -14,13 +14,14 @@ from agentos.errors import ToolError
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
 from agentos.events.intake import Answer, InnerCall, Item, SlotFree
-from agentos.events.kinds import ApprovalRequested
+from agentos.events.kinds import ApprovalRequested, ConversationClosed
 from agentos.ids import CONVERSATION, Digest, LogId, Micros, Name, call_id
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.inner import Asked
 from agentos.kernel.installing import close_unused
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.logs import Logs
+from agentos.kernel.metering import Meter
 from agentos.kernel.services import LiveServices
 from agentos.kernel.tick import Ticker
 from agentos.kernel.watch import Watchers
@@ -35,7 +36,10 @@ class LiveHost:
 
     def __init__(self) -> None:
         self.slots = Slots(self._slot_free)
+        self._closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.meter: Meter | None = None
+        """Is told of what is stored, while somebody looks."""
 
     def wire(
         self,
@@ -50,9 +54,9 @@ class LiveHost:
         self._runner, self._ticker, self._logs = runner, ticker, logs
 
     def reported(self, log: LogId, item: Item) -> None:
-        """A runner's report is intake, unless its log is no longer here."""
+        """A runner's report is intake, unless its log is no longer here, or the kernel is closed."""
         loaded = self._ticker.loaded.get(log)
-        if loaded is not None:
+        if loaded is not None and not self._closed:
             self._ticker.feed(loaded, item, alone=not len(self._runner))
 
     def definitions(self, digest: str) -> Sequence[tuple[str, str, str]]:
@@ -61,7 +65,7 @@ class LiveHost:
     def asked(self, log: LogId, item: InnerCall) -> Asked:
         """What a running call asks for is intake of its turn. Raises ToolError when its log is no longer here."""
         loaded = self._ticker.loaded.get(log)
-        if loaded is None:
+        if loaded is None or self._closed:
             raise ToolError("the call is over here; it may ask for no others")
         waiter = loaded.ask_inner(item)
         self._ticker.feed(loaded, item)
@@ -87,21 +91,27 @@ class LiveHost:
 
     def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None:
         self._logs.touched(loaded)
+        if self.meter is not None:
+            self.meter.landed(loaded, drafts, at)
         if loaded.log in self._watchers:
             self._watchers.publish(loaded.log, drafts, first, at, self._ticker.writer)
+        if self._services.lent and any(type(draft.data) is ConversationClosed for draft in drafts):
+            self._close_conversation_scope(loaded)
         if self._catalog.approval is not None:
             for draft in drafts:
                 if type(draft.data) is ApprovalRequested:
                     self.ask_port(loaded, draft.call)
 
     def lost(self, loaded: Loaded) -> None:
+        self._close_conversation_scope(loaded)
         self._logs.lost(loaded)
         if self.slots.of(loaded.log):
             self._spawn(self._free_slots(loaded.log))
 
-    def erased(self, loaded: Loaded, at: Micros) -> None:
+    def erased(self, loaded: Loaded, at: Micros, *, is_heard: bool) -> None:
         """Its texts are gone from the store, and leave memory."""
-        self._logs.erased(loaded, at)
+        self._close_conversation_scope(loaded)
+        self._logs.erased(loaded, at, is_heard=is_heard)
 
     async def _free_slots(self, log: LogId) -> None:
         """No unit of a lost log will free its slots. A tool keeps its own until it has let go; a log that came back has
@@ -125,6 +135,8 @@ class LiveHost:
         self._spawn(self._ask_approval(loaded.log, approval, request))
 
     async def close(self) -> None:
+        """Nothing is taken in any more: a call that ignored its cancellation reports to nobody."""
+        self._closed = True
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -150,10 +162,24 @@ class LiveHost:
         if scope is not None and config is not None:
             self._spawn(_close_with_parent(scope, config.slug in self._catalog.agents))
 
+    def _close_conversation_scope(self, loaded: Loaded) -> None:
+        """What was lent to a conversation that does not go on here comes back."""
+        config = loaded.slice.get(CONVERSATION, ConversationConfig)
+        scope = self._services.scope_of(loaded.log, config.slug) if config is not None else None
+        if scope is not None and config is not None:
+            self._spawn(_close_conversation(scope, config.slug in self._catalog.agents))
+
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _close_conversation(conversation: Scope, installed: bool) -> None:
+    """The scope of a conversation that is over; that of its agent only once it is not installed any more."""
+    await conversation.close()
+    if not installed and conversation.parent is not None:
+        await close_unused(conversation.parent)
 
 
 async def _close_with_parent(turn: Scope, installed: bool) -> None:

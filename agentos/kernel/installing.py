@@ -26,9 +26,9 @@ from agentos.kernel.administration import Administration
 from agentos.kernel.agents import Agent, bound
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.unknown_commits import STORE_RETRY_S
-from agentos.resources import Scope
+from agentos.resources import Resources, Scope
 from agentos.resources.scope import Level
-from agentos.toolboxes.base import Reloadable, Toolbox, unavailable_of
+from agentos.toolboxes.base import Reloadable, Toolbox, resources_of, unavailable_of
 from agentos.world import World
 
 _log = logging.getLogger(__name__)
@@ -52,9 +52,10 @@ class Installing:
         program: Scope,
         runner: Runner,
         clock: Clock,
+        resources: Resources,
     ) -> None:
         self._catalog, self._administration, self._world = catalog, administration, world
-        self._program, self._runner, self._clock = program, runner, clock
+        self._program, self._runner, self._clock, self._resources = program, runner, clock, resources
         self.lock = asyncio.Lock()
         self._own: dict[Name, dict[Name, _Own]] = {}
         self._scopes: dict[Name, Scope] = {}
@@ -183,6 +184,10 @@ class Installing:
         finally:
             await self._end(*end)
 
+    def scope_of(self, name: Name) -> Scope | None:
+        """The scope of an open toolbox."""
+        return self._scopes.get(name)
+
     async def wait_recorded(self, limit_s: float) -> None:
         """Until the logs have all that was told them, or the limit is over."""
         if self._writers:
@@ -237,6 +242,8 @@ class Installing:
             name = f"{toolbox.name}#{number}"
         scope = self._scopes[toolbox.name] = parent.child(Level.TOOLBOX, name)
         scope.push("toolbox", toolbox.close)
+        for shared in resources_of(toolbox):
+            self._resources.adopt(scope, shared)
 
     def _out(self, name: Name) -> tuple[Scope, list[asyncio.Task[None]]]:
         """The scope of a toolbox that is no longer in force, and the calls that still use it."""
@@ -304,8 +311,8 @@ class Installing:
 
 
 async def close_unused(scope: Scope) -> None:
-    """Closes a scope in which nothing is open any more."""
-    if not scope.open and not scope.children:
+    """Closes a scope in which nothing is open any more. What an agent had of its own goes with the last scope inside."""
+    if not scope.children and (scope.level is Level.AGENT or not scope.open):
         await scope.close()
 
 

@@ -22,12 +22,13 @@ from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.erase_plan import ErasePlan
 from agentos.kernel.erasure import Erasure
 from agentos.kernel.listing import Listing, Page, list_conversations
+from agentos.kernel.lsof import OpenResource, concerning
 from agentos.kernel.machine import Machine
 from agentos.kernel.outcome import RunOutcome
-from agentos.kernel.retention import Rested
 from agentos.kernel.sweeping import TellLeft, log_left
+from agentos.kernel.top import TURNS_SHOWN, Top
 from agentos.kernel.variants import Whole
-from agentos.kernel.watch import Watched
+from agentos.kernel.watch import StreamGap, Watched
 from agentos.models.base import ModelClient
 from agentos.persistence.base import Rows, WriterRow
 from agentos.toolboxes.base import Toolbox
@@ -39,12 +40,18 @@ class Kernel(Machine):
     store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of
     ids, time and salts (tests do).
     keys are key files, asked before those of this user; base_url replaces the address of every model over a network.
-    observers are told of every effect.
+    observers are told of every effect. With control, other processes of this user may ask this kernel by a socket beside
+    its store, and use its agents: the commands of agentos are given one, a program says so.
     Errors: ConfigurationError for an unknown kind of url; StoreError, at the begin, when the store cannot be opened.
     """
 
     async def __aenter__(self) -> Kernel:
         await self._open()
+        if self._listens:
+            from agentos.kernel.control.server import ControlServer
+
+            self._door = server = ControlServer(self, self.store.url, self.settings)
+            await server.open(self.ticker.writer)
         return self
 
     async def __aexit__(
@@ -129,6 +136,10 @@ class Kernel(Machine):
         if self.settings.follow_files and self._following.anything:
             await self._following.refresh(slug)
         return Conversation(self, await self._beginning.begin(slug, key))
+
+    async def begin(self, agent: str, key: str | None = None) -> ConversationId:
+        """As `start`; gives the id."""
+        return (await self.start(agent, key)).id
 
     async def fork(
         self,
@@ -228,6 +239,15 @@ class Kernel(Machine):
         loaded = self.ticker.loaded.get(LogId(id_))
         return loaded.times.shown if loaded is not None else "unloaded"
 
+    async def state_now(self, id_: str) -> str:
+        """idle, running, parked, paused or closed, whoever has it. Raises UnknownConversation."""
+        loaded = self.ticker.loaded.get(LogId(id_))
+        if loaded is not None:
+            return loaded.times.shown
+        for (state,) in (await self.query("select state from conversations where id = ?", (id_,))).rows:
+            return str(state)
+        raise UnknownConversation(id_[:80])
+
     async def send(self, id_: str, text: str, *, key: str | None = None, ephemeral: bool = False) -> int:
         if self.settings.follow_files and self._following.anything:
             await self._follow(LogId(id_))
@@ -238,9 +258,9 @@ class Kernel(Machine):
             await self._follow(LogId(id_))
         return await self._commands.ask(LogId(id_), text, ephemeral)
 
-    async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> None:
-        """Answers an approval request from any process; a request that is decided already stays as it is."""
-        await self._commands.answer(request, verdict, reason, by)
+    async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> bool:
+        """Answers an approval request from any process. False when it was answered before: the first answer counts."""
+        return await self._commands.answer(request, verdict, reason, by)
 
     async def resolve(
         self, call: str, resolution: Resolution, *, result: str | None = None, reason: str = "", by: str = "user"
@@ -281,15 +301,24 @@ class Kernel(Machine):
         log = LogId((await self.get(id_)).id)
         return await self._erasing.erase(log, by, name_of(reason), forks=forks)
 
-    async def erase_expired(self, limit: int = 1_000, *, tell: TellLeft = log_left) -> list[Erasure]:
+    async def erase_expired(
+        self, limit: int = 1_000, *, tell: TellLeft = log_left, among: Collection[str] | None = None
+    ) -> list[Erasure]:
         """Erases conversations that have had their time (`retention.erase_after_s` of their agents), at most so many, the
         least recently updated first. One that is at work is left, as is one with a fork that has not expired; tell hears of
-        it. A kernel does this by itself every retention_sweep_s.
+        it. among: no others than these, as `expired` gave them. A kernel does this by itself every retention_sweep_s.
 
         Errors: StoreUnavailable, KernelClosed.
         """
         self._commands.check_open()
-        return await self._sweeping.erase_expired(limit, tell)
+        return await self._sweeping.erase_expired(limit, tell, among)
+
+    async def compact(self) -> bool:
+        """Writes the files of the store anew, so that nothing is left in them of what was erased at any time, and says
+        whether that is so: not while somebody needs an older view. It takes as long as the store is large, and nobody
+        writes meanwhile. Errors: StoreUnavailable, KernelClosed."""
+        self._commands.check_open()
+        return await self.store.compact()
 
     async def erase_plan(self, id_: str, *, forks: bool = False) -> ErasePlan:
         """What `erase` would touch, once it has found that nothing stands against it. Errors: as `erase`."""
@@ -300,9 +329,10 @@ class Kernel(Machine):
         """Has an agent that is not installed here count with its retention rule."""
         self._rules.tell(spec)
 
-    async def expired(self, limit: int = 1_000) -> list[Rested]:
-        """What `erase_expired` would look at. Raises StoreUnavailable."""
-        return await self._sweeping.expired(limit)
+    async def expired(self, limit: int = 1_000, *, tell: TellLeft = log_left) -> list[ErasePlan]:
+        """What `erase_expired` would erase now, with all that would go along; tell hears of what would be left. Raises
+        StoreUnavailable."""
+        return await self._sweeping.expired(limit, tell)
 
     async def recover(self, only: Collection[str] | None = None) -> list[Conversation]:
         """Takes up what a dead process left: open turns go on, items in the inbox are taken.
@@ -313,6 +343,41 @@ class Kernel(Machine):
         """
         self._commands.check_open()
         return [Conversation(self, ConversationId(log)) for log in await self._recovery.recover(only)]
+
+    async def release(self, name: str) -> int:
+        """Gives back at once what was lent to a conversation (its id), an agent, a toolbox (their names) or the `program`.
+
+        They go on, and have it made anew when it is asked for. What is held has a moment to come back. Says how many things
+        there were. Errors: ResourceNotFound when nothing was lent under this name; ReleaseFailed.
+        """
+        self._commands.check_open()
+        return await self._lending.release(name)
+
+    def take_up_only(self, agents: Collection[str]) -> None:
+        """From here on, `recover` and what a kernel takes up by itself leave the conversations of other agents alone."""
+        self._recovery.agents = frozenset(agents)
+
+    async def lsof(self, of: str | None = None) -> list[OpenResource]:
+        """What is open and who has it, resources and the slots of toolboxes. of: the id of a conversation, turn, call,
+        toolbox, agent or resource, or a name: only what that, or what is below it, has or waits for."""
+        found = self._open_resources.all()
+        return found if of is None else concerning(found, of)
+
+    async def top(self, turns_max: int = TURNS_SHOWN) -> Top:
+        """How it does now; turns_max bounds how many open turns are told of one by one. The first call begins to count what
+        rates are made of; nothing is counted any more when nobody has asked for METER_IDLE_S."""
+        self._commands.check_open()
+        return self.vitals.top(turns_max)
+
+    def everything(self) -> AsyncIterator[Entry | StreamGap]:
+        """The entries of all conversations as they are stored, from the first step on, until the kernel closes. Who takes
+        them too slowly loses some, and is told so by a gap."""
+        return self.watchers.everything()
+
+    @property
+    def control_path(self) -> str | None:
+        """The control socket; None when this kernel has none."""
+        return self._door.path if self._door is not None else None
 
     async def writers(self) -> list[WriterRow]:
         """Every process that ever opened the store for writing, oldest first, and whether it lives."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from agentos.components import CallStatus, TurnConfig
 from agentos.events.entry import Draft
+from agentos.events.intake import Erase
 from agentos.events.kinds import (
     CallDoubted,
     CallFinished,
@@ -71,7 +72,8 @@ class Landing:
         self._spread(running)
         self._down(loaded)
         if unit.erases:
-            self._host.erased(loaded, sealed.at)
+            is_heard = any(type(draft.fed) is Erase and draft.fed.ticket for draft in sealed.drafts)
+            self._host.erased(loaded, sealed.at, is_heard=is_heard)
 
     def _spread(self, running: InFlight) -> None:
         """What others have of a stored unit: slots, timers, watchers, other logs, effects, and who waits."""

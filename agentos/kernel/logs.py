@@ -37,6 +37,7 @@ from agentos.kernel.catalog import Catalog
 from agentos.kernel.dormant import SHORT, Dormant
 from agentos.kernel.held import is_held
 from agentos.kernel.loaded import Loaded
+from agentos.kernel.search_beside import forget_or_tell
 from agentos.kernel.tick import Ticker
 from agentos.kernel.unknown_commits import STORE_RETRY_S
 from agentos.kernel.waiters import fail_asks, unheard
@@ -196,10 +197,13 @@ class Logs:
         self._ticker.waiters.begun(loaded)
         fail_asks(loaded, error)
 
-    def erased(self, loaded: Loaded, at: int) -> None:
+    def erased(self, loaded: Loaded, at: int, *, is_heard: bool) -> None:
         """It leaves memory with all that came for it meanwhile, and who sent that is told. What lies in the inbox is taken
-        from there, and dropped, when the log is loaded again."""
+        from there, and dropped, when the log is loaded again. is_heard: somebody in this process waits for it, and sees to
+        the search index; who sent the word through the inbox may have gone."""
         self.unload(loaded)
+        if not is_heard:
+            self._background(forget_or_tell(self._store.url, loaded.log))
         error = ConversationErased(loaded.log, at)
         for item in loaded.intake:
             self._ticker.waiters.tell(item, error)

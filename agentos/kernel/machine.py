@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Component
@@ -23,31 +24,50 @@ from agentos.kernel.following import Following
 from agentos.kernel.forking import Forking
 from agentos.kernel.host import LiveHost
 from agentos.kernel.installing import Installing
+from agentos.kernel.leftovers import leftovers
+from agentos.kernel.lending import LiveLending
+from agentos.kernel.live_resources import LiveResources
 from agentos.kernel.logs import Logs
+from agentos.kernel.open_resources import OpenResources
 from agentos.kernel.polling import Polling
 from agentos.kernel.programs import Programs
 from agentos.kernel.recovery import Recovery
 from agentos.kernel.retention import Rules
 from agentos.kernel.services import LiveServices
+from agentos.kernel.stopping import Stopping
 from agentos.kernel.stored_agents import StoredAgents
 from agentos.kernel.sweeping import Sweeping
 from agentos.kernel.tick import Ticker
 from agentos.kernel.variants import Variants
+from agentos.kernel.vitals import Vitals
 from agentos.kernel.watch import Watchers
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.ports import Approval, Hook, Observer
-from agentos.resources import Scope
-from agentos.resources.scope import Level
+from agentos.resources import Level, Resources, Scope
+from agentos.resources.kinds.known import KNOWN
+from agentos.secrets import without_password
 from agentos.settings import Settings
 from agentos.systems import SCHEDULE, System
 from agentos.world import World
 
 
+class Door(Protocol):
+    """By which other processes come in while the kernel is open."""
+
+    @property
+    def path(self) -> str | None: ...
+    async def close(self) -> None: ...
+
+
 class Machine:
     """Holds what is alive of one kernel: the store and the World, the tick, effects, slots, watchers, and what commands
     go to. Nothing else of a kernel has state.
+
+    left, once it is closed, names what could not be ended: a sentence each.
     """
+
+    left: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -64,8 +84,12 @@ class Machine:
         keys: Sequence[Path] = (),
         base_url: str | None = None,
         observers: Sequence[Observer] = (),
+        control: bool = False,
     ) -> None:
         self.settings = settings or Settings()
+        self.stopping = Stopping()
+        self._listens = control
+        self._door: Door | None = None
         self.store: Store = open_store(store, self.settings) if isinstance(store, str) else store
         self.world = World()
         self.clock: Clock = clock or SystemClock()
@@ -80,10 +104,12 @@ class Machine:
         )
         self.catalog.hooks.extend(hooks)
         salts = salts or RandomSalts()
-        self._run_turns(salts, observers)
-        self._take_commands(ids or RandomIds(), salts)
+        ids = ids or RandomIds()
+        self._run_turns(ids, salts, observers)
+        self._take_commands(ids, salts)
+        self._be_seen()
 
-    def _run_turns(self, salts: SaltSource, observers: Sequence[Observer]) -> None:
+    def _run_turns(self, ids: IdSource, salts: SaltSource, observers: Sequence[Observer]) -> None:
         """The parts that turns go through."""
         self.watchers = Watchers(self.settings.watch_queue_max)
         self.scope = Scope(Level.PROGRAM, "program", release_s=self.settings.release_s)
@@ -91,6 +117,19 @@ class Machine:
         self.services = LiveServices(
             self.world, self.catalog, self.slots, self.watchers, self.clock, self.scope, host.reported, host.asked
         )
+        self.resources = Resources(
+            self.clock,
+            ids,
+            hold_warn_s=self.settings.hold_warn_s,
+            wait_warn_s=self.settings.wait_warn_s,
+            graph=self.slots.graph,
+        )
+        for kind in KNOWN:
+            self.resources.register(kind)
+        self.resources.lookout.slots = self.slots
+        self.slots.waited = self.resources.used
+        self._lending = LiveLending(self.world, self.services, self.resources, self.scope, host.reported)
+        self.services.lending = self._lending
         self.runner = Runner(self.services, observers)
         self.ticker = Ticker(
             self.world, self.store, self.schedule, self.clock, self.settings, self.services, host, salts
@@ -99,6 +138,15 @@ class Machine:
         self.logs = Logs(self.world, self.store, self.catalog, self.ticker, self.registry, self.runner, live_max)
         host.wire(self.catalog, self.watchers, self.services, self.runner, self.ticker, self.logs)
 
+    def _be_seen(self) -> None:
+        """The parts that tell how it does, and who has what."""
+        self._open_resources = OpenResources(self.world, self.resources, self.slots, self.services, self.clock)
+        live = LiveResources(self.world, self._open_resources)
+        self.resources.on_change.append(live.changed)
+        self.slots.changed = live.slot_changed
+        url = without_password(self.store.url)
+        self.vitals = Vitals(self.ticker, self.runner, self._host, self.clock, url, self._open_resources)
+
     def _take_commands(self, ids: IdSource, salts: SaltSource) -> None:
         """The parts that commands go to."""
         self._commands = Commands(
@@ -106,7 +154,10 @@ class Machine:
         )
         self._beginning = Beginning(self.store, self.ticker, self.logs, ids, self.settings)
         administration = Administration(self.store, self.ticker, self.registry, salts)
-        self._installing = Installing(self.catalog, administration, self.world, self.scope, self.runner, self.clock)
+        self._installing = Installing(
+            self.catalog, administration, self.world, self.scope, self.runner, self.clock, self.resources
+        )
+        self._lending.toolbox_scope = self._installing.scope_of
         self._following = Following(self.catalog, self._installing, self.world)
         self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
         self._rules = Rules(self.store, self.catalog)
@@ -138,6 +189,7 @@ class Machine:
         self._commands.open()
         self.ticker.open(await self.store.open(uuid.uuid4().hex))
         self._polling.open()
+        self.vitals.open()
 
     async def close(self, grace_s: float | None = None) -> None:
         """Takes no more, lets running effects end within grace_s, cancels the rest, stores, closes every scope.
@@ -160,6 +212,12 @@ class Machine:
         finally:
             await self._shut()
 
+    def hurry(self) -> None:
+        """Ends the grace of a close that is under way: what still runs is cancelled now."""
+        self.ticker.start_no_more()
+        self.services.closing = True
+        self.runner.cancel_all()
+
     async def _drain(self, grace_s: float) -> None:
         """Until nothing runs any more: the end of an effect may start the next."""
         until = self.clock.monotonic() + grace_s
@@ -170,6 +228,7 @@ class Machine:
             await self.runner.wait_idle(until - self.clock.monotonic())
 
     async def _shut(self) -> None:
+        self.vitals.close()
         await self._polling.close()
         await self._host.close()
         await self._installing.close()
@@ -177,8 +236,13 @@ class Machine:
         await self.ticker.close()
         self.runner.close()
         self.watchers.close()
+        toolboxes = list(self.catalog.toolboxes.values())
         try:
             await self.scope.close()
         finally:
+            if self._door is not None:
+                await self._door.close()
+            self.resources.shut()
+            self.left = leftovers(self.runner, self.resources, toolboxes)
             await self.catalog.close_models()
             await self.store.close()

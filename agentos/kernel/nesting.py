@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from agentos.components import CallConfig, TurnConfig
-from agentos.ids import LogId, log_and_seq
+from agentos.components import CallConfig, ConversationState, TurnConfig
+from agentos.ids import CONVERSATION, CallId, LogId, log_and_seq
 from agentos.journal.projections import Find
-from agentos.resources.slots import Caller
-from agentos.world import View, World
+from agentos.resources.wait_graph import Node
+from agentos.world import World
+
+Asking = Mapping[tuple[LogId, int, int], Node]
+"""The tasks that wait for inner calls, by the log, the call that asked, and the number of its asking."""
 
 
 def parents_of(find: Find, call: int) -> Iterator[int]:
@@ -18,23 +21,39 @@ def parents_of(find: Find, call: int) -> Iterator[int]:
         yield call
 
 
-def callers_above(world: World, view: View, call: int) -> Iterator[Caller]:
-    """Every call that waits for this one, as far as conversations are loaded. The view is of the call's own log, which
-    may be ahead of the World."""
-    find: Find = view.find
-    waiting: list[tuple[LogId, Find, int, int]] = [(view.log, find, view.turn, call)]
+def above(world: World, asking: Asking, log: LogId, find: Find, turn: int, call: int) -> Iterator[Node]:
+    """Every call that waits for this one, as far as conversations are loaded, and the tasks in which running ones do. find
+    and turn are of the call's own log, of which a view may be ahead of the World."""
+    waiting: list[tuple[LogId, Find, int, int]] = [(log, find, turn, call)]
     seen: set[LogId] = set()
     while waiting:
         log, find, turn, call = waiting.pop()
-        yield from ((log, parent) for parent in parents_of(find, call))
+        yield from _asked_by(asking, log, find, call)
         config = find(turn, TurnConfig)
         if config is None or log in seen:
             continue
         seen.add(log)
-        for cause in config.causes:
+        for cause in (*config.causes, *_queued(find)):
             log_above, call_above = log_and_seq(cause)
             slice_ = world.slice(log_above)
-            above = slice_.get(call_above, CallConfig) if slice_ is not None else None
-            if slice_ is not None and above is not None:
+            found = slice_.get(call_above, CallConfig) if slice_ is not None else None
+            if slice_ is not None and found is not None:
                 yield log_above, call_above
-                waiting.append((log_above, slice_.get, above.turn, call_above))
+                waiting.append((log_above, slice_.get, found.turn, call_above))
+
+
+def _queued(find: Find) -> list[CallId]:
+    """The delegations whose tasks wait for the open turn of their child to end."""
+    state = find(CONVERSATION, ConversationState)
+    return [input_.cause for input_ in state.waiting if input_.cause is not None] if state is not None else []
+
+
+def _asked_by(asking: Asking, log: LogId, find: Find, call: int) -> Iterator[Node]:
+    """The calls of the same turn that asked for it, the nearest first, each behind its task that waits for the end."""
+    for parent in parents_of(find, call):
+        config = find(call, CallConfig)
+        task = asking.get((log, parent, config.ordinal)) if config is not None else None
+        if task is not None:
+            yield task
+        yield log, parent
+        call = parent

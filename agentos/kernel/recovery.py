@@ -25,11 +25,13 @@ class Recovery:
     def __init__(self, store: Store, logs: Logs, ticker: Ticker, ask_port: Callable[[Loaded, int], None]) -> None:
         self._store, self._logs, self._ticker, self._ask_port = store, logs, ticker, ask_port
         self._unbegun: set[str] = set()
+        self.agents: frozenset[str] | None = None
+        """Whose conversations are taken up; None for all."""
 
     async def recover(self, only: Collection[str] | None = None) -> list[LogId]:
         """The logs that had an open turn, or have one now, of those that no living process of others owns."""
-        found = await self._store.open_logs()
-        return [LogId(log) for log in found if (only is None or log in only) and await self._take_up(LogId(log))]
+        found = [log for log in await self._store.open_logs() if only is None or log in only]
+        return [LogId(log) for log in found if await self._is_wanted(log) and await self._take_up(LogId(log))]
 
     async def keep_looking(self, every_s: float) -> None:
         """Takes up what dies from here on. A store that is out of reach is asked again; a log that cannot be taken up is
@@ -60,9 +62,16 @@ class Recovery:
             row = await self._store.log(log)
             if row is None:
                 self._unbegun.add(log)
-            if row.owner not in living if row is not None else log in unbegun:
+            if (row.owner not in living if row is not None else log in unbegun) and await self._is_wanted(log):
                 found.append(LogId(log))
         return found
+
+    async def _is_wanted(self, log: str) -> bool:
+        """One that has not begun is the task of a delegation, which is wanted when whoever asks is: it is taken up."""
+        if self.agents is None:
+            return True
+        rows = (await self._store.query("select agent from conversations where id = ?", (log,))).rows
+        return not rows or rows[0][0] in self.agents
 
     async def _take_up(self, log: LogId) -> bool:
         """Whether a turn of it was open, or is now; a short one may have ended already."""

@@ -16,8 +16,6 @@ from agentos.kernel.catalog import Catalog
 from agentos.persistence.base import Store
 
 PAGE_CONVERSATIONS = 500
-LOOKED_AT_MAX = 20_000
-"""How many conversations one sweep looks at; the next goes on behind them."""
 _KNOWN_MAX = 1_000
 
 _RESTING = """
@@ -112,6 +110,11 @@ class Sweep:
     def __init__(self, store: Store, rules: Rules, looked_at_max: int | None = None) -> None:
         self._store, self._rules, self._looked_at_max = store, rules, looked_at_max
         self._after = _BEGIN
+
+    @property
+    def is_through(self) -> bool:
+        """Whether the next look begins with the least recently updated again."""
+        return self._after == _BEGIN
 
     async def expired(self, now: int) -> AsyncIterator[Rested]:
         """Raises StoreError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +13,14 @@ from agentos.components import (
     CallConfig,
     CallState,
     ConversationConfig,
+    CycleLink,
     ModelRef,
     Narrowing,
     ToolboxSharing,
     TurnConfig,
     TurnState,
 )
+from agentos.effects.base import Lending
 from agentos.errors import UnknownConversation
 from agentos.events.effects import RequestModel
 from agentos.events.intake import InnerCall, Item
@@ -25,20 +28,25 @@ from agentos.events.model import ModelDelta, ModelRequest
 from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Name, call_id, log_and_seq, turn_id
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.inner import Asked
-from agentos.kernel.nesting import callers_above, parents_of
+from agentos.kernel.nesting import parents_of
+from agentos.kernel.waiting import Waiting
 from agentos.kernel.watch import Watchers
 from agentos.lineage import FrameType, Lineage, LineageFrame
 from agentos.models.base import ModelClient
 from agentos.ports import Hook
 from agentos.prompting import build_request, request_digest
-from agentos.resources import Scope, Slots
-from agentos.resources.scope import Level
+from agentos.resources import Level, Scope, Slots
 from agentos.toolboxes.base import Toolbox
 from agentos.world import Slice, View, World
 
 
 class LiveServices:
-    """Implements the oracle of passes and the services of runners over one kernel's World and catalog."""
+    """Implements the oracle of passes and the services of runners over one kernel's World and catalog.
+
+    lending is made after it, and given.
+    """
+
+    lending: Lending
 
     def __init__(
         self,
@@ -53,6 +61,7 @@ class LiveServices:
     ) -> None:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
+        self.waiting = Waiting(world, slots)
         self.lent = self.closing = False
         self.clock = clock
         self._report, self._ask_inner = report, ask_inner
@@ -70,8 +79,8 @@ class LiveServices:
             access = next((tool.access for tool in toolbox.tools() if tool.name == config.tool), access)
         return self._slots.take(toolbox.name, (log, call), self._slug(log), access)
 
-    def deadlock(self, view: View, call: int) -> bool:
-        return self._slots.would_wait_for_ever((view.log, call), list(callers_above(self._world, view, call)))
+    def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
+        return self.waiting.deadlock(view, call)
 
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         return self._catalog.current(agent, depth, narrowings)
@@ -83,7 +92,11 @@ class LiveServices:
         self._report(log, item)
 
     def ask_inner(self, log: LogId, item: InnerCall) -> Asked:
-        return self._ask_inner(log, item)
+        waiter = self._ask_inner(log, item)
+        key = (log, item.call, item.index)
+        self.waiting.asking[key] = asyncio.current_task()
+        waiter.add_done_callback(lambda _: self.waiting.asking.pop(key, None))
+        return waiter
 
     def publish_delta(self, delta: ModelDelta) -> None:
         self._watchers.delta(delta)
@@ -148,14 +161,20 @@ class LiveServices:
         return Lineage(tuple(reversed(frames)))
 
     def call_scope(self, log: LogId, turn: int, call: int) -> Scope:
-        """The scope of a call, made with those around it. lent stays true once any was made."""
-        self.lent = True
-        return (
-            self._program.child(Level.AGENT, self._slug(log))
-            .child(Level.CONVERSATION, log)
-            .child(Level.TURN, turn_id(log, turn))
-            .child(Level.CALL, call_id(log, call))
-        )
+        return self.scope_around(log, turn, call, Level.CALL)
+
+    def scope_around(self, log: LogId, turn: int, call: int, level: Level) -> Scope:
+        """The scope of a call, or a wider one around it, made with those around that. lent stays true once there was any in
+        a conversation."""
+        if level is Level.PROGRAM:
+            return self._program
+        scope = self._program.child(Level.AGENT, self._slug(log))
+        within = ((Level.CONVERSATION, log), (Level.TURN, turn_id(log, turn)), (Level.CALL, call_id(log, call)))
+        for inner, name in within:
+            if inner <= level:
+                self.lent = True
+                scope = scope.child(inner, name)
+        return scope
 
     def scope_of(self, log: LogId, slug: Name, turn: int | None = None) -> Scope | None:
         """The open scope of a conversation or of a turn in it, if anything was lent there."""

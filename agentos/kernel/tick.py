@@ -18,6 +18,7 @@ from agentos.kernel.flight import Host, InFlight
 from agentos.kernel.landing import Landing
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.passing import Passing
+from agentos.kernel.timed_store import Appends, Tell, TimedStore
 from agentos.kernel.unknown_commits import UnknownCommits
 from agentos.kernel.waiters import Waiters
 from agentos.persistence.base import Store, Unit, Verdict
@@ -43,7 +44,9 @@ class Ticker:
         host: Host,
         salts: SaltSource,
     ) -> None:
-        self._store, self.clock, self._host = store, clock, host
+        self.clock, self._host = clock, host
+        self._store: Appends = store
+        self._untimed = store
         self._conversations_max = settings.tick_conversations
         self.writer = 0
         self.loaded: dict[LogId, Loaded] = {}
@@ -113,6 +116,15 @@ class Ticker:
         if not self._scheduled and not self._busy:
             self._schedule_tick()
         return future
+
+    def time_appends(self, tell: Tell | None) -> None:
+        """Has somebody told of every append from here on; None: nobody any more, and it costs nothing."""
+        self._store = self._untimed if tell is None else TimedStore(self._untimed, self.clock, tell)
+
+    @property
+    def ready(self) -> int:
+        """How many conversations wait for the next tick."""
+        return len(self._ready)
 
     @property
     def starting(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
 
 import msgspec
 
@@ -80,19 +80,32 @@ class Watcher:
             return
 
 
+_ALL = LogId("")
+"""In the place of a log: all of them."""
+
+
+class _Everything:
+    """Has every log in it."""
+
+    def __contains__(self, log: object) -> bool:
+        return True
+
+
 class Watchers:
-    """All watchers of a kernel, by log."""
+    """All watchers of a kernel, by log, and those of all logs."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._by_log: dict[LogId, list[Watcher]] = {}
+        self._of_all: list[Watcher] = []
+        self._watched: Container[LogId] = self._by_log
 
     def __contains__(self, log: LogId) -> bool:
-        return log in self._by_log
+        return log in self._watched
 
     def publish(self, log: LogId, drafts: Sequence[Draft], first: int, at: Micros, writer: int) -> None:
-        watchers = self._by_log.get(log)
-        if watchers is None:
+        watchers = [*self._by_log.get(log, ()), *self._of_all]
+        if not watchers:
             return
         if drafts and type(drafts[0].data) is PayloadErased:
             for watcher in watchers:
@@ -115,6 +128,28 @@ class Watchers:
         finally:
             self.remove(watcher)
 
+    async def everything(self) -> AsyncIterator[Entry | StreamGap]:
+        """The entries of all logs from here on, until the kernel closes. Nothing is read again: a gap names no place."""
+        watcher = Watcher(_ALL, self._limit)
+        self._of_all.append(watcher)
+        self._watched = _Everything()
+        try:
+            while True:
+                if watcher.gap:
+                    watcher.gap = False
+                    yield StreamGap(_ALL, 0)
+                items = watcher.drain()
+                for item in items:
+                    assert isinstance(item, Entry), "deltas go to those who watch one log"
+                    yield item
+                if watcher.closed and not items:
+                    return
+                await watcher.wait(None)
+        finally:
+            self._of_all.remove(watcher)
+            if not self._of_all:
+                self._watched = self._by_log
+
     def add(self, log: LogId) -> Watcher:
         watcher = Watcher(log, self._limit)
         self._by_log.setdefault(log, []).append(watcher)
@@ -127,7 +162,7 @@ class Watchers:
             del self._by_log[watcher.log]
 
     def close(self) -> None:
-        for watchers in self._by_log.values():
+        for watchers in (*self._by_log.values(), self._of_all):
             for watcher in watchers:
                 watcher.close()
 

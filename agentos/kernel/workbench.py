@@ -8,20 +8,33 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from agentos.components import CallStatus, ToolSpec, TurnLimits
+from agentos.components import Access, CallStatus, ToolSpec, TurnLimits
 from agentos.errors import ConfigurationError, ToolError
 from agentos.governance.schema import problems_of
 from agentos.ids import CallId, ConversationId, Kind, Name, RandomIds, TurnId, call_id, turn_id
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
+from agentos.resources import ResourceKind
+from agentos.resources.outside import OutsideLoans, OutsideResources
 from agentos.resources.process.partial import partial_of
-from agentos.toolboxes.base import Failed, Finish, Toolbox, ToolboxProblem, notes_of, unavailable_of
+from agentos.resources.threaded import lent_to_thread
+from agentos.toolboxes.base import (
+    CutOff,
+    Failed,
+    Finish,
+    Toolbox,
+    ToolboxProblem,
+    kinds_of,
+    notes_of,
+    resources_of,
+    unavailable_of,
+)
 from agentos.toolboxes.base import problems_of as toolbox_problems
 from agentos.toolboxes.results import Media, text_of
 
@@ -52,6 +65,7 @@ class Workbench:
         self.notes: list[ToolboxProblem] = []
         self._toolboxes: dict[Name, Toolbox] = {}
         self._ids = RandomIds()
+        self.resources = OutsideResources()
 
     def tools(self) -> list[ToolSpec]:
         """All tools, by toolbox and name."""
@@ -103,6 +117,10 @@ class Workbench:
             return self._not_run(Name("depth"), f"calls within calls go {DEPTH_MAX} deep")
         return await self._call(found[0], arguments, tell, depth)
 
+    def kinds_of(self, tool: ToolSpec) -> Mapping[str, ResourceKind]:
+        """What the toolbox of a tool declares for its own tools to borrow."""
+        return kinds_of(self._toolboxes[tool.toolbox]) if tool.toolbox in self._toolboxes else {}
+
     def _not_run(self, kind: Name, text: str) -> Called:
         return Called(call_id(self._ids.new(Kind.CONVERSATION), 1), CallStatus.FAILED, text, kind)
 
@@ -113,6 +131,8 @@ class Workbench:
             return
         for kept, said in ((self.problems, toolbox_problems(toolbox)), (self.notes, notes_of(toolbox))):
             kept.extend(ToolboxProblem(f"toolbox {toolbox.name}: {one.place}", one.reason) for one in said)
+        for shared in resources_of(toolbox):
+            self.resources.table.adopt(self.resources.scope, shared)
 
 
 @asynccontextmanager
@@ -120,6 +140,7 @@ async def workbench(toolboxes: Sequence[Toolbox]) -> AsyncIterator[Workbench]:
     """Opens toolboxes for the length of the block; one that cannot be opened is a problem, and takes no other with it."""
     bench = Workbench()
     async with AsyncExitStack() as stack:
+        stack.push_async_callback(bench.resources.close)
         for toolbox in toolboxes:
             try:
                 await toolbox.open()
@@ -145,6 +166,7 @@ class _Call:
         self._bench, self._tell, self._depth = bench, tell, depth
         self._loop = asyncio.get_running_loop()
         self._releases: list[Callable[[], Awaitable[None] | None]] = []
+        self._loans = OutsideLoans(bench.resources, self.call_id, bench.kinds_of(tool))
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         called = await self._bench.call_inside(tool, arguments, self._tell, self._depth + 1)
@@ -159,8 +181,33 @@ class _Call:
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         self._releases.append(release)
 
+    def borrow(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        return self._loans.borrow(name, access=access, timeout_s=timeout_s)
+
+    def borrow_from_thread(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractContextManager[Any]:
+        return lent_to_thread(self._loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
+
+    def resource(
+        self,
+        kind: str,
+        name: str = "",
+        *,
+        scope: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        access: Access = Access.WRITE,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[Any]:
+        return self._loans.resource(
+            kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s
+        )
+
     async def release(self) -> list[str]:
         """Newest first; says of each one that failed why, and does the others all the same."""
+        self._releases.insert(0, self._loans.close)
         failures = []
         for release in reversed(self._releases):
             try:
@@ -175,6 +222,8 @@ class _Call:
 def _done(context: _Call, value: object) -> Called:
     if isinstance(value, Failed):
         return Called(context.call_id, CallStatus.FAILED, value.text, value.kind)
+    if isinstance(value, CutOff):
+        return Called(context.call_id, CallStatus.UNKNOWN, value.text, value.kind)
     if isinstance(value, Finish):
         value = value.value
     data = value.data if isinstance(value, Media) else None

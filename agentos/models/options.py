@@ -14,7 +14,7 @@ import msgspec
 
 from agentos.components import ModelRef
 from agentos.errors import ConfigurationError
-from agentos.models.limits import HttpLimits
+from agentos.resources.kinds.http_pool import HttpLimits
 from agentos.secrets import check_reference, is_reference
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]

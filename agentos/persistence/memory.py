@@ -28,6 +28,7 @@ from agentos.persistence.memory_state import MemoryLog, MemoryState, Operation, 
 from agentos.persistence.projection import in_batches, make_querier
 from agentos.persistence.rows import message_payload
 from agentos.persistence.state import refusal
+from agentos.persistence.together import fit_together, none_of
 from agentos.settings import Settings
 
 if TYPE_CHECKING:
@@ -82,6 +83,22 @@ class MemoryStore:
     def append(self, units: Sequence[Unit]) -> list[Verdict]:
         self._check_open()
         return [self._append(unit) for unit in units]
+
+    def append_together(self, units: Sequence[Unit]) -> list[Verdict]:
+        """As `Together.append_together`."""
+        self._check_open()
+        moved: dict[str, LogRow] = {}
+        verdicts = [self._verdict(unit, moved) for unit in units]
+        return self.append(units) if fit_together(verdicts) else none_of(verdicts)
+
+    def _verdict(self, unit: Unit, moved: dict[str, LogRow]) -> Verdict:
+        """Of a unit behind those that were judged before it, whose heads are in moved."""
+        log = self._kept.logs.get(unit.log)
+        refused = refusal(unit, moved.get(unit.log) or (None if log is None else log.row))
+        if refused is None:
+            row = LogRow(id=unit.log, kind="", owner=unit.owner, epoch=unit.epoch, seq=unit.seq, digest=unit.digest)
+            moved[unit.log] = row
+        return refused or Verdict.STORED
 
     def _append(self, unit: Unit) -> Verdict:
         kept = self._kept

@@ -12,7 +12,7 @@ from agentos.errors import ConfigurationError, IndexDamaged, IndexUnavailable
 from agentos.persistence.search_text import TOKENIZER
 
 APPLICATION_ID = 0x61677365
-VERSION = 1
+VERSION = 2
 BUSY_S = 5.0
 """How long another process's transaction on the file is waited for."""
 SECURE_DELETE_SINCE = (3, 42)
@@ -25,6 +25,7 @@ SCHEMA = (
     """CREATE TABLE places (id INTEGER PRIMARY KEY, n INTEGER NOT NULL, seq INTEGER NOT NULL, i INTEGER NOT NULL,
         role TEXT NOT NULL, part TEXT NOT NULL, tool TEXT, turn INTEGER NOT NULL, call INTEGER NOT NULL,
         at INTEGER NOT NULL, UNIQUE (n, seq, i))""",
+    "CREATE TABLE standing (one INTEGER PRIMARY KEY CHECK (one = 1), erased INTEGER NOT NULL, updated_at INTEGER NOT NULL)",
     f'CREATE VIRTUAL TABLE texts USING fts5(text, tokenize="{TOKENIZER}")',
 )
 _TABLES = (

@@ -19,7 +19,7 @@ from pathlib import Path
 from agentos.errors import IndexUnavailable, QueryRefused
 from agentos.persistence.search_file import close_file, explained, has_secure_delete, open_file, remove_file
 from agentos.persistence.search_place import index_beside, turn_at
-from agentos.persistence.search_rows import Asked, IndexedLog, IndexHit, Portion
+from agentos.persistence.search_rows import Asked, Heads, IndexedLog, IndexHit, Portion, Standing
 from agentos.persistence.search_text import indexed
 
 FORGET_WAIT_S = 2.0
@@ -28,6 +28,10 @@ STEPS_BETWEEN_LOOKS = 10_000
 """Steps of SQLite's machine between two looks at the clock."""
 
 _LOGS = "SELECT id, seq, digest, erased FROM logs"
+_ONE_LOG = "SELECT id, seq, digest, erased FROM logs WHERE id = ?"
+_HEADS = "SELECT count(*), coalesce(sum(seq), 0), coalesce(sum(seq * seq % 1000003), 0) FROM logs WHERE erased = 0"
+_STANDING = "SELECT erased, updated_at FROM standing"
+_STAND = "INSERT OR REPLACE INTO standing (one, erased, updated_at) VALUES (1, ?, ?)"
 _LOG = "SELECT n, seq, erased FROM logs WHERE id = ?"
 _ADD_LOG = "INSERT INTO logs (id, seq, digest, erased) VALUES (?, ?, ?, 0)"
 _MOVE_LOG = "UPDATE logs SET seq = ?, digest = ? WHERE n = ?"
@@ -119,11 +123,27 @@ class SearchIndex:
             if was_closed:
                 self.close()
 
-    def logs(self) -> dict[str, IndexedLog]:
-        """What is indexed, by log."""
+    def logs(self, ids: Collection[str] | None = None) -> dict[str, IndexedLog]:
+        """What is indexed, by log; of these, or of all."""
         with self._used() as db:
-            rows = db.execute(_LOGS)
+            rows = db.execute(_LOGS) if ids is None else (row for id_ in ids for row in db.execute(_ONE_LOG, (id_,)))
             return {id_: IndexedLog(seq=seq, digest=digest, erased=erased == 1) for id_, seq, digest, erased in rows}
+
+    def heads(self) -> Heads:
+        """What the heads of the indexed logs come to."""
+        with self._used() as db:
+            (found,) = db.execute(_HEADS)
+            return Heads(*found)
+
+    def standing(self) -> Standing | None:
+        """Where the store stood at the end of the last time that the index was brought up to date; None before that."""
+        with self._used() as db:
+            return next((Standing(*row) for row in db.execute(_STANDING)), None)
+
+    def stand(self, standing: Standing) -> None:
+        """The index is up to date with a store that stands there."""
+        with self._transaction() as db:
+            db.execute(_STAND, standing)
 
     def tool(self, log: str, call: int) -> str | None:
         """The tool of a call that is introduced in this log."""
@@ -194,7 +214,12 @@ class SearchIndex:
                 raise
 
     def _forget(self, logs: Collection[str]) -> None:
-        """What is cut short here stays at erased = 2, which no text is added to and the next search ends."""
+        """What is cut short here stays at erased = 2, which no text is added to and the next search ends. What has come to
+        its end costs nothing again."""
+        known = self.logs()
+        logs = [log for log in logs if log not in known or not known[log].erased]
+        if not logs:
+            return
         with self._transaction() as db:
             for log in logs:
                 for n, _, _ in db.execute(_LOG, (log,)).fetchall():

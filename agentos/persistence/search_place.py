@@ -21,8 +21,9 @@ LOOK_S = 0.02
 
 
 def index_beside(url: str) -> Path | None:
-    """The file of the index: beside the file of a store, in its folder, or for PostgreSQL in this user's cache folder, by
-    a digest of host, database and schema. None for a store in memory. The URL may have a password or not."""
+    """The file of the index: beside the file of a store, whatever links lead to it, in its folder, or for PostgreSQL in this
+    user's cache folder, by a digest of host, database and schema. None for a store in memory. The URL may have a password
+    or not."""
     place = url.partition("?")[0]
     if url.startswith(("postgresql:", "postgres:")):
         import platformdirs
@@ -30,7 +31,7 @@ def index_beside(url: str) -> Path | None:
         return platformdirs.user_cache_path("agentos") / f"{database_digest(url)}{SUFFIX}"
     if place.startswith("sqlite:///"):
         path = unquote(place.removeprefix("sqlite:///"))
-        return None if path in ("", ":memory:") else Path(f"{path}{SUFFIX}")
+        return None if path in ("", ":memory:") else Path(f"{os.path.realpath(path)}{SUFFIX}")
     if place.startswith("file:"):
         path = unquote(place.removeprefix("file:"))
         return Path(f"/{path.lstrip('/')}" if path.startswith("/") else path) / IN_FOLDER

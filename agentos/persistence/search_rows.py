@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import msgspec
+
+SQUARES = 1_000_003
+"""Stands as a literal in the statements of the index and of `history.search.moved`."""
 
 
 class IndexedText(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -38,6 +42,31 @@ class IndexedLog(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     digest: bytes
     erased: bool
+
+
+class Heads(NamedTuple):
+    """What the heads of conversations come to that have texts of their own and are not erased. squares is the sum of the
+    squares of their seqs, each modulo SQUARES: two that moved by the same do not make up for one another."""
+
+    logs: int
+    seqs: int
+    squares: int
+
+    def moved(self, before: int | None, after: int | None) -> Heads:
+        """With one log at another seq; None where it is not among them."""
+        found = self
+        for seq, sign in ((before, -1), (after, 1)):
+            if seq is not None:
+                found = Heads(found.logs + sign, found.seqs + sign * seq, found.squares + sign * (seq * seq % SQUARES))
+        return found
+
+
+class Standing(NamedTuple):
+    """Where a store stood when the index was brought up to date: how many conversations are erased, and when the last one
+    moved, in microseconds, UTC."""
+
+    erased: int
+    updated_at: int
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable
 from enum import IntEnum
 
-from agentos.errors import ReleaseFailed
+from agentos.errors import ReleaseFailed, ResourceScopeInvalid
 
 Release = Callable[[], Awaitable[None] | None]
 STOP_S = 0.1
@@ -27,6 +27,16 @@ class Level(IntEnum):
     CONVERSATION = 3
     TURN = 4
     CALL = 5
+
+
+def level_named(word: str | None, resource: str) -> Level | None:
+    """The scope that a word means for a resource; None stays None. Raises ResourceScopeInvalid for a word that means none."""
+    if word is None:
+        return None
+    level = Level.__members__.get(word.upper())
+    if level is None:
+        raise ResourceScopeInvalid(resource, word, f"scopes are {', '.join(one.name.lower() for one in Level)}")
+    return level
 
 
 class Scope:
@@ -65,6 +75,13 @@ class Scope:
     def push(self, name: str, release: Release) -> None:
         """Has something released when the scope ends. Raises RuntimeError when it has ended."""
         self._add(name, release)
+
+    def take_back(self, release: Release) -> bool:
+        """Whether the scope would have released it; from here on that is the caller's to do."""
+        kept = [pair for pair in self._releases if pair[1] is not release]
+        found = len(kept) < len(self._releases)
+        self._releases = kept
+        return found
 
     def _add(self, name: str, release: Release | Scope) -> None:
         if self.closed:

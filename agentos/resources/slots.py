@@ -1,74 +1,72 @@
-"""Slots: how many calls each toolbox bears at once, as its sharing says. First come, first served.
+"""Slots: how many calls each toolbox bears at once, as its sharing says, and how many there may be at all.
 
 A slot is asked for inside a pass, so nothing here waits: a call that finds no room is put in line, and the kernel is told
 when its turn has come. The room is then kept for it until it takes or gives it up. A call that others wait for while they
-hold slots may wait for ever; `would_wait_for_ever` tells.
+hold slots may wait for ever; `deadlock` tells.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
 from agentos.components import Access, ToolboxSharing
 from agentos.ids import Name
-
-Caller = tuple[str, int]
-"""A call: its log and seq."""
+from agentos.resources.borrowing import Caller
+from agentos.resources.places import Places
+from agentos.resources.room import Order, Room
+from agentos.resources.wait_graph import Node, Wait, WaitGraph
 
 
 class SlotStatistics(msgspec.Struct, frozen=True):
-    """One toolbox's room: how many hold it, how many wait, and who, oldest first. size 0 means no bound."""
+    """One toolbox's room: how many hold it, how many wait, and who, oldest first. size 0 means no bound.
+
+    key: whose it is, when each conversation or agent has a room of its own. reads: those of both who only read.
+    """
 
     toolbox: Name
     sharing: ToolboxSharing
     size: int
     holders: tuple[Caller, ...]
     waiters: tuple[Caller, ...]
-
-
-class _Room:
-    """One bound: its holders and its line, each with whether the caller only reads."""
-
-    __slots__ = ("holders", "line", "read_write", "size")
-
-    def __init__(self, size: int, read_write: bool) -> None:
-        self.size = size
-        self.read_write = read_write
-        self.holders: dict[Caller, bool] = {}
-        self.line: dict[Caller, bool] = {}
-
-    def fits(self, reads: bool) -> bool:
-        if not self.read_write:
-            return len(self.holders) < self.size
-        if not self.holders:
-            return True
-        return reads and all(self.holders.values())
-
-    def blockers(self, caller: Caller) -> tuple[list[Caller], bool]:
-        """Whom a call in line waits for, and whether the end of any one of them would do."""
-        if self.size > 1:
-            return list(self.holders), True
-        line = list(self.line)
-        return [*self.holders, *line[: line.index(caller)]], False
+    key: str = ""
+    reads: tuple[Caller, ...] = ()
 
 
 class Slots:
     """The slots of all toolboxes of a kernel. granted is called when a waiting call's turn has come."""
 
-    def __init__(self, granted: Callable[[str, int], None]) -> None:
+    def __init__(self, granted: Callable[[str, int], None], graph: WaitGraph | None = None) -> None:
         self._granted = granted
+        self.changed: Callable[[Caller | None], None] | None = None
+        """Hears of every call that comes in, stands in line, or is gone; with None, of a toolbox that came or went."""
+        self.waited: Callable[[], None] | None = None
+        """Is told when a call was put in line."""
+        self.order: Callable[[], Order[Caller]] | None = None
+        """Makes the order of the line of one room; without it, all are first come, first served."""
+        self.at_once: Places[Caller] | None = None
+        """The bounds of calls at once, where there are any. They come before the room of a toolbox."""
+        self.graph = graph or WaitGraph()
+        self.graph.places.append(self)
         self._toolboxes: dict[Name, tuple[ToolboxSharing, int]] = {}
-        self._rooms: dict[tuple[Name, str], _Room] = {}
+        self._rooms: dict[tuple[Name, str], Room[Caller]] = {}
         self._places: dict[Caller, tuple[Name, str]] = {}
-        self._above: dict[Caller, Sequence[Caller]] = {}
+        self._above: dict[Caller, Sequence[Node]] = {}
 
     def add(self, toolbox: Name, sharing: ToolboxSharing, size: int = 0) -> None:
         self._toolboxes[toolbox] = (sharing, max(1, size))
+        if self.changed is not None:
+            self.changed(None)
 
     def remove(self, toolbox: Name) -> None:
         self._toolboxes.pop(toolbox, None)
+        if self.changed is not None:
+            self.changed(None)
+
+    def toolboxes(self) -> dict[Name, tuple[ToolboxSharing, int]]:
+        """The open ones, each with its sharing and size."""
+        return dict(self._toolboxes)
 
     def take(self, toolbox: Name | None, caller: Caller, agent: str, access: Access) -> bool:
         """Whether the call may start now. A no puts it in line once; asking again asks for the same place."""
@@ -77,101 +75,99 @@ class Slots:
             return True
         assert toolbox is not None
         room = self._room(toolbox, known, caller, agent)
-        if caller in room.holders:
-            return True
-        reads = access is Access.READ
-        if not room.line and room.fits(reads):
-            room.holders[caller] = reads
-            return True
-        room.line.setdefault(caller, reads)
-        return False
+        taken = room.take(caller, access is Access.READ)
+        if not taken and self.waited is not None:
+            self.waited()
+        if self.changed is not None:
+            self.changed(caller)
+        return taken
 
     def give_back(self, caller: Caller) -> None:
         """The call is finished, or will not start: its slot or its place in line is free."""
+        if self.at_once is not None:
+            self.at_once.leave(caller)
         place = self._places.pop(caller, None)
         if place is None:
             return
         self._above.pop(caller, None)
         room = self._rooms[place]
-        room.line.pop(caller, None)
-        room.holders.pop(caller, None)
-        self._advance(room)
+        for came in room.leave(caller):
+            self._above.pop(came, None)
+            self._granted(*came)
         if not room.holders and not room.line:
             del self._rooms[place]
+        if self.changed is not None:
+            self.changed(caller)
 
     def of(self, log: str) -> list[Caller]:
         """The calls of a log that hold a slot or stand in line."""
-        return [caller for caller in self._places if caller[0] == log]
+        found = [caller for caller in self._places if caller[0] == log]
+        if self.at_once is not None:
+            found += [caller for caller in self.at_once if caller[0] == log and caller not in self._places]
+        return found
 
-    def holds(self, caller: Caller) -> bool:
+    def holds(self, node: Node) -> bool:
+        place = self._places.get(node)  # type: ignore[call-overload]
+        return place is not None and node in self._rooms[place].holders
+
+    def waits_for(self, caller: Caller) -> bool:
+        """Whether a call stands in line."""
         place = self._places.get(caller)
-        return place is not None and caller in self._rooms[place].holders
+        return place is not None and caller in self._rooms[place].line
 
-    def would_wait_for_ever(self, caller: Caller, above: Sequence[Caller]) -> bool:
-        """Whether the room that a call in line waits for is held, over whatever others, by calls that wait for it.
+    def ask_again(self, caller: Caller) -> None:
+        """Has the kernel ask anew for a call in line, as if its turn had come."""
+        self._granted(*caller)
 
-        above are the calls that wait for its end: each of them is taken to do nothing else. A yes takes it out of the line.
+    def deadlock(self, caller: Caller, above: Sequence[Node]) -> list[Wait]:
+        """The cycle of waits that keeps a call in line for ever, its own first; it has left the line then. Empty when it
+        will have its turn.
+
+        above is what waits for its end: the calls that asked for it, each taken to end only after it, and their tasks.
         """
         place = self._places.get(caller)
         if place is None or caller not in self._rooms[place].line:
-            return False
+            return []
         self._above[caller] = above
-        if not any(self.holds(other) for other in above) or self._can_begin(caller):
-            return False
-        self.give_back(caller)
-        return True
+        cycle = self.graph.deadlock(self._wait(place[0], self._rooms[place], caller))
+        if cycle:
+            self.give_back(caller)
+        return cycle
 
-    def _can_begin(self, asked: Caller) -> bool:
-        """Lets all calls end that wait for nothing, then those that waited for these alone, until nothing changes."""
-        blockers = {caller: self._room_of(caller).blockers(caller) for caller in self._in_line()}
-        free = False
-        while not free:
-            stuck = {other for caller in blockers for other in self._above.get(caller, ())}.union(blockers)
-            ready = [
-                caller
-                for caller, (others, any_does) in blockers.items()
-                if (any if any_does else all)(other not in stuck for other in others)
-            ]
-            if not ready:
-                return False
-            free = asked in ready
-            for caller in ready:
-                del blockers[caller]
-        return True
+    def waits(self) -> Iterable[Wait]:
+        """All that stand in line, as the wait graph sees them."""
+        for (toolbox, _), room in self._rooms.items():
+            for caller in room.line:
+                yield self._wait(toolbox, room, caller)
 
-    def _in_line(self) -> list[Caller]:
-        return [caller for room in self._rooms.values() for caller in room.line]
-
-    def _room_of(self, caller: Caller) -> _Room:
-        return self._rooms[self._places[caller]]
+    def _wait(self, toolbox: Name, room: Room[Caller], caller: Caller) -> Wait:
+        blockers, any_does = room.blockers(caller)
+        return Wait(caller, caller, toolbox, blockers, blockers, any_does, self._above.get(caller, ()))
 
     def statistics(self) -> list[SlotStatistics]:
         """Who holds and who waits, by toolbox; rooms that nobody uses are left out."""
         return [
-            SlotStatistics(toolbox, *self._shown(toolbox), tuple(room.holders), tuple(room.line))
-            for (toolbox, _), room in sorted(self._rooms.items())
+            SlotStatistics(
+                toolbox, *self._shown(toolbox), tuple(room.holders), tuple(room.line), key, tuple(_reads(room))
+            )
+            for (toolbox, key), room in sorted(self._rooms.items())
         ]
 
     def _shown(self, toolbox: Name) -> tuple[ToolboxSharing, int]:
         return self._toolboxes.get(toolbox, (ToolboxSharing.EXCLUSIVE, 1))
 
-    def _room(self, toolbox: Name, known: tuple[ToolboxSharing, int], caller: Caller, agent: str) -> _Room:
+    def _room(self, toolbox: Name, known: tuple[ToolboxSharing, int], caller: Caller, agent: str) -> Room[Caller]:
         sharing, size = known
         key = {ToolboxSharing.PER_CONVERSATION: caller[0], ToolboxSharing.PER_AGENT: agent}.get(sharing, "")
         place = (toolbox, key)
         room = self._rooms.get(place)
         if room is None:
             bound = size if sharing is ToolboxSharing.POOL else 1
-            room = self._rooms[place] = _Room(bound, sharing is ToolboxSharing.READ_WRITE)
+            order = self.order() if self.order is not None else None
+            room = self._rooms[place] = Room(bound, read_write=sharing is ToolboxSharing.READ_WRITE, order=order)
         self._places[caller] = place
         return room
 
-    def _advance(self, room: _Room) -> None:
-        while room.line:
-            caller, reads = next(iter(room.line.items()))
-            if not room.fits(reads):
-                return
-            del room.line[caller]
-            room.holders[caller] = reads
-            self._above.pop(caller, None)
-            self._granted(*caller)
+
+def _reads(room: Room[Caller]) -> Iterable[Caller]:
+    return (caller for callers in (room.holders, room.line) for caller, reads in callers.items() if reads)

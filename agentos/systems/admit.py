@@ -37,6 +37,7 @@ from agentos.events.intake import (
     Probed,
     Progress,
     Resolve,
+    ResourceNote,
     SlotFree,
     Start,
     Wake,
@@ -47,6 +48,7 @@ from agentos.events.kinds import (
     ChildLate,
     ConversationStarted,
     InputReceived,
+    ResourceNoted,
     TurnCancelling,
     TurnStarted,
     WakeFired,
@@ -298,6 +300,14 @@ def _free(view: View, item: SlotFree) -> Decision:
     return Decision(dropped=(item,))
 
 
+def _noted(view: View, item: ResourceNote) -> Decision:
+    """Kept as it came; an erased conversation takes no more entries."""
+    if view.conversation is None or is_erased(view):
+        return Decision(dropped=(item,))
+    data = ResourceNoted(what=item.what, resource=item.resource, of=item.of, ms=item.ms, cycle=item.cycle)
+    return Decision((Draft(data=data, turn=view.turn, call=item.call, fed=item),))
+
+
 def _stale_report(view: View, item: Item) -> Decision:
     """A report of work that no open turn waits for."""
     return NOTHING if view.turn else Decision(dropped=(item,))
@@ -335,6 +345,7 @@ _TAKE: dict[type, Callable[[View, Any], Decision]] = {
     ControlItem: _control,
     Erase: admit_erasure,
     ChildEnded: _late_child,
+    ResourceNote: _noted,
     SlotFree: _free,
     Answer: _stale_answer,
     Resolve: admit_resolution,

@@ -6,8 +6,10 @@ from agentos.components import (
     CallConfig,
     CallState,
     CallStatus,
+    Concern,
     ConversationConfig,
     ConversationState,
+    CycleLink,
     Phase,
     TurnState,
 )
@@ -26,9 +28,10 @@ from agentos.events.intake import (
     Wake,
     WakeReason,
 )
-from agentos.events.kinds import CallProgress, CallStarted
+from agentos.events.kinds import CallProgress, CallStarted, ResourceNoted
 from agentos.governance.schema import normalized
-from agentos.ids import CONVERSATION, ConversationId, Kind, LogId, agent_id, call_id, hashed_id, log_and_seq
+from agentos.ids import CONVERSATION, ConversationId, Kind, LogId, Name, agent_id, call_id, hashed_id, log_and_seq
+from agentos.resources.cycle import sentences
 from agentos.systems.ending import decided, finished_call, open_calls, replace
 from agentos.systems.gate import find_tool, said_of
 from agentos.systems.inner import nested
@@ -120,8 +123,8 @@ def _start_calls(view: View, state: TurnState) -> Decision:
             draft, effect = start_call(view, call_, config, call_state)
             drafts.append(draft)
             effects.append(effect)
-        elif not drafts and view.deadlocked(call_):
-            return _deadlocked(view, state, call_, config)
+        elif not drafts and (cycle := view.deadlock(call_)) is not None:
+            return _deadlocked(view, state, call_, config, cycle)
     if not drafts:
         return NOTHING
     return Decision(tuple(drafts), tuple(posts), tuple(effects))
@@ -184,18 +187,22 @@ def _delegate(view: View, state: TurnState, call_: int, config: CallConfig, call
     return Decision((Draft(data=CallStarted(), turn=view.turn, call=call_, changes=changes),), (post,))
 
 
-def _deadlocked(view: View, state: TurnState, call_: int, config: CallConfig) -> Decision:
+def _deadlocked(view: View, state: TurnState, call_: int, config: CallConfig, cycle: tuple[CycleLink, ...]) -> Decision:
     """A call that waits for room which those who wait for it hold would never start, nor would they ever end."""
+    toolbox = config.toolbox or config.tool
+    noted = ResourceNoted(what=Concern.DEADLOCK, resource=toolbox, of=Name("slots"), cycle=cycle, decided=True)
+    told = (Draft(data=noted, turn=view.turn, call=call_),) if cycle else ()
+    why = f"toolbox {config.toolbox} has no room for {config.tool} until a call that waits for it has ended"
     draft, _ = finished_call(
         view,
         state,
         call_,
         decided(CallStatus.FAILED, "deadlock"),
-        f"not run: toolbox {config.toolbox} has no room for {config.tool} until a call that waits for it has ended",
+        f"not run: {'; '.join((why, *sentences(cycle)))}",
         others_open=_others(view, state, call_),
-        seq=view.next,
+        seq=view.next + len(told),
     )
-    return Decision((draft,))
+    return Decision((*told, draft))
 
 
 def _too_far(view: View, state: TurnState, call_: int, kind: str, why: str) -> Decision:

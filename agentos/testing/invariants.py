@@ -6,26 +6,31 @@ They hold between ticks; `agentos.testing.checker` asks them after each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from agentos.components import (
+    Awaited,
     CallConfig,
     CallState,
     CallStatus,
     ConversationState,
+    Held,
     Phase,
+    ResourceState,
+    ToolboxConfig,
     ToolboxSharing,
     TurnState,
     Waiting,
 )
 from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopCall, StopTurn
 from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, Resume, SlotFree
-from agentos.ids import CONVERSATION, Kind, LogId, Name
+from agentos.ids import CONVERSATION, Kind, LogId, Name, call_id
 from agentos.journal.projections import shown_state
 from agentos.kernel import Kernel
 from agentos.kernel.loaded import Loaded
 from agentos.resources import Scope
+from agentos.resources.borrowing import Borrowing, Caller
 from agentos.systems.ending import has_slot
 from agentos.world import Slice
 
@@ -106,6 +111,7 @@ def live_is_empty(kernel: Kernel) -> list[str]:
         "waiting senders": len(kernel.ticker.waiters.tickets),
         "things to give back": kernel.scope.open,
         "conversations in the World": len(kernel.world.entities(Kind.CONVERSATION)),
+        "resources in the World": len(kernel.world.entities(Kind.RESOURCE)),
     }
     return [f"a fresh kernel has {n} {what}" for what, n in found.items() if n]
 
@@ -203,6 +209,38 @@ def slots_are_held(kernel: Kernel) -> list[str]:
         if _is_bounded(kernel, toolbox) and not kernel.slots.holds((log, call))
     )
     return broken
+
+
+def live_is_true(kernel: Kernel) -> list[str]:
+    """The World's components of resources say who has what, and who waits."""
+    rows = kernel.resources.rows()
+    real = sorted((one.kind, one.name, _names(one.holders), _names(one.waiters)) for one in rows)
+    used = kernel.slots.statistics()
+    real += sorted(("slots", one.toolbox, _ids(one.holders), _ids(one.waiters)) for one in used)
+    told = [
+        (state.kind, state.name, _told(kernel.world.get(id_, Held)), _told(kernel.world.get(id_, Awaited)))
+        for id_, state in kernel.world.find(ResourceState)
+    ]
+    free = {config.name for _, config in kernel.world.find(ToolboxConfig, closed=False)} - {one.toolbox for one in used}
+    told = [one for one in told if one[0] != "slots" or one[2] or one[3] or one[1] not in free]
+    if sorted(told) != sorted(real):
+        return [f"the World tells of resources {sorted(told)}, but there are {sorted(real)}"]
+    return []
+
+
+def _names(borrowings: Iterable[Borrowing]) -> list[str]:
+    return [one.by.name if one.by.frames else "" for one in borrowings]
+
+
+def _ids(callers: Iterable[Caller]) -> list[str]:
+    return [call_id(*caller) for caller in callers]
+
+
+def _told(component: Held | Awaited | None) -> list[str]:
+    if component is None:
+        return []
+    lendings = component.holders if isinstance(component, Held) else component.waiters
+    return [one.frames[-1] if one.frames else "" for one in lendings]
 
 
 def _is_bounded(kernel: Kernel, toolbox: Name | None) -> bool:

@@ -22,6 +22,7 @@ from agentos.ids import Name
 from agentos.persistence import open_store
 from agentos.persistence.memory import MemoryStore
 from agentos.testing.clock import ManualClock
+from agentos.testing.scenario_boxes import box_of
 from agentos.testing.scenario_child import live_in_child
 from agentos.testing.scenario_end import check_end
 from agentos.testing.scenario_file import ENDS, Scenario, load_scenario
@@ -29,7 +30,7 @@ from agentos.testing.scenario_life import Carried, Life
 from agentos.testing.scenario_processes import Processes
 from agentos.testing.scenario_result import ScenarioResult, StepResult
 from agentos.testing.scenario_steps import live
-from agentos.testing.scenario_tools import Outside, ScenarioToolbox
+from agentos.testing.scenario_tools import Outside
 from agentos.testing.scenario_world import at_work
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class Play:
     def __init__(self, scenario: Scenario, folder: Path, url: str = "") -> None:
         """Raises ConfigurationError when agents and toolboxes do not fit together, and for a store that is not empty."""
         self.scenario, self._folder, self._url = scenario, folder.absolute(), url
-        _check_wiring(scenario, Outside(folder, ManualClock(), [], {}))
+        _check_wiring(scenario, Outside(folder, ManualClock(), [], {}), folder)
         if url:
             _in_a_loop(_check_empty(url))
         self.memory = MemoryStore() if scenario.store == "memory" and not url else None
@@ -153,9 +154,9 @@ async def _check_empty(url: str) -> None:
         await store.close()
 
 
-def _check_wiring(scenario: Scenario, outside: Outside) -> None:
-    toolboxes = {Name(name): ScenarioToolbox(name, box, outside) for name, box in scenario.toolboxes.items()}
-    agents = {Name(agent.slug): agent for agent in scenario.agents}
+def _check_wiring(scenario: Scenario, outside: Outside, folder: Path) -> None:
+    toolboxes = {Name(name): box_of(scenario, name, outside, folder) for name in scenario.toolboxes}
+    agents = {Name(agent.slug): agent for agent in scenario.everybody}
     try:
         wire(agents, toolboxes=toolboxes, settings=scenario.limits)
     except ConfigurationError as error:

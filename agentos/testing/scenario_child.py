@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-import agentos
+from agentos.testing.scenario_boxes import environment
 from agentos.testing.scenario_file import Scenario, load_scenario
 from agentos.testing.scenario_life import Carried, Life
 from agentos.testing.scenario_result import StepResult
@@ -58,12 +58,6 @@ def live_in_child(
             return _listen(scenario, child, job, tell)
         finally:
             child.kill()
-
-
-def environment() -> dict[str, str]:
-    """The child runs the code that this process runs."""
-    here = str(Path(agentos.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))}
 
 
 def _listen(scenario: Scenario, child: subprocess.Popen[bytes], job: Job, tell: Tell) -> Carried | None:

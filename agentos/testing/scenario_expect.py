@@ -11,6 +11,7 @@ from agentos.events.kinds import CallDoubted
 from agentos.ids import call_id
 from agentos.kernel import Conversation
 from agentos.kernel.reading import Reading
+from agentos.resources.process.descendants import living_below
 from agentos.testing.scenario_life import Life, StepFailed
 from agentos.testing.scenario_result import counted
 from agentos.testing.scenario_words import Expect, WaitFor
@@ -29,6 +30,8 @@ def _waited(said: WaitFor) -> Iterator[str]:
     for number, what in ((said.running, "with its tool"), (said.held, "held"), (said.queued, "waiting for room")):
         if number is not None:
             yield f"{counted(number, 'call')} {what}"
+    if said.file is not None:
+        yield f"the file {said.file} is there"
     if said.parked is not None:
         yield f"{said.parked} waits for a person"
     if said.ended is not None:
@@ -41,6 +44,8 @@ async def _lacking(life: Life, said: WaitFor) -> list[str]:
     counts = {"running": _running(life), "held": life.outside.held, "queued": _queued(life)}
     wanted = {key: getattr(said, key) for key in counts if getattr(said, key) is not None}
     lacking = [f"{key} is {counts[key]}, not {value}" for key, value in wanted.items() if counts[key] != value]
+    if said.file is not None and not (life.folder / said.file).exists():
+        lacking.append(f"there is no file {said.file}")
     for name, is_so in ((said.parked, _is_parked), (said.ended, _is_idle)):
         if name is not None and not is_so(state := await _state(life, await life.conversation(name))):
             lacking.append(f"{name} is {state}")
@@ -59,7 +64,8 @@ def _running(life: Life) -> int:
 
 
 def _queued(life: Life) -> int:
-    return sum(len(room.waiters) for room in life.kernel.slots.statistics())
+    for_slots = sum(len(room.waiters) for room in life.kernel.slots.statistics())
+    return for_slots + sum(len(row.waiters) for row in life.kernel.resources.rows())
 
 
 def _is_parked(state: str) -> bool:
@@ -196,6 +202,10 @@ async def _most_inside(life: Life, said: Expect) -> Seen:
     return _compared("most calls inside at once", {name: life.outside.most_inside[name] for name in wanted}, wanted)
 
 
+async def _processes(life: Life, said: Expect) -> Seen:
+    return _compared("processes below", len(living_below() - life.processes_before), said.processes)
+
+
 async def _rows(life: Life, said: Expect) -> Seen:
     found = [list(row) for row in (await life.kernel.query(said.sql or "")).rows]
     lines = [" ".join((said.sql or "").split()), *(f"  {_shown(row)}" for row in found)]
@@ -215,5 +225,6 @@ _SEEN: dict[str, Callable[[Life, Expect], Awaitable[Seen]]] = {
     "doubted": _doubted,
     "effects": _effects,
     "most_inside": _most_inside,
+    "processes": _processes,
     "rows": _rows,
 }

@@ -11,14 +11,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import BaseModel, Field, PrivateAttr, field_validator, model_validator
 
-from agentos.definitions.checking import checked
+from agentos.definitions.checking import Parts, checked
 from agentos.definitions.reading import read_yaml
 from agentos.definitions.source import Source
 from agentos.definitions.spec import Slug
-from agentos.definitions.toolbox_spec import BoxName, Strict
+from agentos.definitions.toolbox_spec import SHARED_MODELS, BoxName, Strict
 from agentos.settings import Settings
 from agentos.testing.scenario_systems import SYSTEMS
-from agentos.testing.scenario_words import Agent, Box, Step
+from agentos.testing.scenario_words import Agent, AnyBox, Box, Lent, Step
+
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 
 ENDS = frozenset({"crash", "kill", "close"})
 """Steps that end the life of a kernel: dropped in the middle, killed with its process, or closed in good order."""
@@ -36,7 +38,8 @@ OF_PROCESSES = frozenset({"freeze", "thaw", "declare_dead"})
 
 class Scenario(Strict):
     """A whole file. store: where the logs are; kill needs a file, since another process takes over. processes: names of
-    real processes, each with a kernel of its own, that are there at the same time."""
+    real processes, each with a kernel of its own, that are there at the same time. files: programs that toolboxes run, by
+    their names in the folder of the run."""
 
     title: Annotated[str, Field(min_length=1)]
     about: str = ""
@@ -44,7 +47,9 @@ class Scenario(Strict):
     settings: dict[str, Any] = Field(default_factory=dict)
     systems: list[str] = Field(default_factory=list)
     processes: list[Slug] = Field(default_factory=list)
-    toolboxes: dict[BoxName, Box] = Field(default_factory=dict)
+    files: dict[FileName, str] = Field(default_factory=dict)
+    toolboxes: dict[BoxName, AnyBox] = Field(default_factory=dict)
+    resources: dict[BoxName, Lent] = Field(default_factory=dict)
     agents: Annotated[list[Agent], Field(min_length=1)]
     steps: Annotated[list[Step], Field(min_length=1)]
 
@@ -73,7 +78,7 @@ class Scenario(Strict):
     @field_validator("agents")
     @classmethod
     def _check_slugs(cls, agents: list[Agent]) -> list[Agent]:
-        slugs = [agent.slug for agent in agents]
+        slugs = [slug for agent in agents for slug in slugs_of(agent)]
         if len(set(slugs)) < len(slugs):
             raise ValueError(f"two agents have the same slug: {', '.join(slugs)}")
         return agents
@@ -91,8 +96,8 @@ class Scenario(Strict):
             if over is not (step.word == "reopen"):
                 raise ValueError(f"step {n}: {_OUT_OF_PLACE[over]}")
             over = step.word in ENDS
-        if self.store == "memory" and any(step.word == "kill" for step in self.steps):
-            raise ValueError("kill needs 'store: sqlite', which outlives a process")
+        if self.store == "memory" and any(step.word in ("kill", "command") for step in self.steps):
+            raise ValueError("kill and command need 'store: sqlite', which is not in one process alone")
         return self
 
     def _check_processes(self) -> Scenario:
@@ -114,6 +119,15 @@ class Scenario(Strict):
     def process_of(self, step: Step) -> str:
         """Which process does a step; without `processes` there is none."""
         return step.in_ or (self.processes[0] if self.processes else "")
+
+    @property
+    def everybody(self) -> list[Agent]:
+        """All agents, the copies one by one."""
+        return [
+            agent if agent.copies is None else agent.model_copy(update={"slug": slug})
+            for agent in self.agents
+            for slug in slugs_of(agent)
+        ]
 
     @property
     def path(self) -> Path:
@@ -138,7 +152,21 @@ _OUT_OF_PLACE = {
     True: "after crash, kill or close comes reopen",
     False: "reopen comes right after crash, kill or close",
 }
-_PARTS: dict[str, type[BaseModel]] = {"agents": Agent, "steps": Step, "toolboxes": Box}
+
+
+def slugs_of(agent: Agent) -> list[str]:
+    """The names of an agent's copies, or its own where there are none."""
+    if agent.copies is None:
+        return [agent.slug]
+    return [f"{agent.slug}-{number:03}" for number in range(1, agent.copies + 1)]
+
+
+def _box_model(value: Any) -> type[BaseModel]:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return SHARED_MODELS.get(kind, Box) if isinstance(kind, str) else Box
+
+
+_PARTS: Parts = {"agents": Agent, "steps": Step, "toolboxes": _box_model}
 
 
 def load_scenario(path: Path) -> Scenario:

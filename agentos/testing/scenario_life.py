@@ -14,19 +14,23 @@ import msgspec
 
 from agentos.errors import AgentosError
 from agentos.kernel import Conversation, Kernel, RunOutcome
+from agentos.kernel.control.server import ControlServer
 from agentos.models import ScriptedModel
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.reading import SqlReads
 from agentos.persistence.sqlite import SQLiteStore
+from agentos.resources import Factory
+from agentos.resources.process.descendants import living_below
 from agentos.testing.checker import Checker
 from agentos.testing.clock import START, ManualClock
 from agentos.testing.ids import SequentialIds, SequentialSalts
 from agentos.testing.invariants import scopes_are_owned
+from agentos.testing.scenario_boxes import box_of, write_files
 from agentos.testing.scenario_file import Scenario
 from agentos.testing.scenario_systems import SYSTEMS
-from agentos.testing.scenario_tools import Outside, ScenarioToolbox
+from agentos.testing.scenario_tools import Outside
 from agentos.testing.scenario_world import Picture, differences, logs_in, picture_of, picture_of_store, size_of
 
 STORE_FILE = "store.db"
@@ -59,6 +63,11 @@ class Carried(msgspec.Struct, kw_only=True, tag=True):
     broken: list[str] = []
 
 
+async def _token() -> object:
+    """What a tool has that borrows a resource of a scenario."""
+    return object()
+
+
 class Life:
     """One kernel over the scenario's store, with its clock, its tools, and the invariants after each of its ticks."""
 
@@ -66,7 +75,8 @@ class Life:
         self, scenario: Scenario, folder: Path, carried: Carried, memory: MemoryStore | None = None, url: str = ""
     ) -> None:
         """url is that of a store in the place of a file in the folder."""
-        self.scenario, self.names = scenario, dict(carried.names)
+        self.scenario, self.folder, self.names = scenario, folder, dict(carried.names)
+        self.processes_before = living_below()
         self.writers: dict[str, int] = {}
         self.clock = ManualClock(START, carried.elapsed_s)
         self.outside = Outside(folder, self.clock, carried.released, carried.most_inside)
@@ -83,6 +93,8 @@ class Life:
             settings=scenario.limits,
             systems=[SYSTEMS[name] for name in scenario.systems],
         )
+        asked = any(step.word == "command" for step in scenario.steps)
+        self._door = ControlServer(self.kernel, self.store.url, scenario.limits) if asked else None
         self._reads = None if memory is not None or url else _Reads(folder / STORE_FILE)
         readable = memory or self._reads
         self._checker = Checker(cast(Store, readable), self.kernel.registry) if readable is not None else None
@@ -91,11 +103,18 @@ class Life:
     async def open(self) -> None:
         """With the toolboxes and agents of the scenario."""
         await self.kernel.__aenter__()
+        if self._door is not None:
+            await self._door.open(self.kernel.ticker.writer)
         if self._checker is not None:
             self._checker.watch(self.kernel)
-        for name, box in self.scenario.toolboxes.items():
-            await self.kernel.add_toolbox(ScenarioToolbox(name, box, self.outside))
-        for agent in self.scenario.agents:
+        write_files(self.scenario, self.folder)
+        for name, lent in self.scenario.resources.items():
+            await self.kernel.resources.create(
+                self.kernel.scope, "scenario", name, Factory(_token), pattern=lent.pattern, size=lent.size
+            )
+        for name in self.scenario.toolboxes:
+            await self.kernel.add_toolbox(box_of(self.scenario, name, self.outside, self.folder))
+        for agent in self.scenario.everybody:
             model = None if agent.script is None else ScriptedModel(agent.script, self.clock)
             spec = agent if model is None else agent.model_copy(update={"model": "scripted"})
             await self.kernel.install(spec, model=model)
@@ -192,6 +211,8 @@ class Life:
     async def _let_go(self) -> None:
         """Of every task on this loop: those of a dropped kernel end with it, as those of a dead process do."""
         self.kernel.ticker.after_tick = None
+        if self._door is not None:
+            await self._door.close()
         for _ in range(ROUNDS):
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from agentos.testing.scenario_child import environment
+from agentos.testing.scenario_boxes import environment
 from agentos.testing.scenario_file import Scenario
 from agentos.testing.scenario_life import Carried
 from agentos.testing.scenario_process import MODULE, Begin, Begun, Close, Do, Done, Heard, Stand, Told

@@ -9,6 +9,7 @@ from agentos.components import CallConfig, Verdict
 from agentos.errors import AgentosError
 from agentos.ids import CallId
 from agentos.kernel.rest import open_requests
+from agentos.testing.scenario_command import run_command
 from agentos.testing.scenario_expect import expect, wait_for
 from agentos.testing.scenario_file import ENDS
 from agentos.testing.scenario_life import Life, StepFailed
@@ -18,6 +19,7 @@ from agentos.testing.scenario_words import (
     Answer,
     Ask,
     Cancel,
+    Crowd,
     DeclareDead,
     Plain,
     Release,
@@ -26,6 +28,8 @@ from agentos.testing.scenario_words import (
     Start,
     Step,
 )
+
+_SHOWN_MAX = 5
 
 Tell = Callable[[StepResult], None]
 
@@ -77,6 +81,28 @@ async def _ask(life: Life, said: Ask) -> list[str]:
     await life.until(lambda: [] if asked.done() else ["the turn has ended"])
     outcome = asked.result()
     return [f"{shown}: {outcome}, {outcome.text!r}" if outcome.text else f"{shown}: {outcome}"]
+
+
+async def _crowd(life: Life, said: Crowd) -> list[str]:
+    """Every answer is compared; the wrong ones are told, the first few of them in full."""
+    slugs = [agent.slug for agent in life.scenario.everybody if agent.slug.rpartition("-")[0] == said.agent]
+    crowd = [await life.kernel.start(slug) for slug in slugs]
+    wrong: list[str] = []
+    for number in range(1, said.rounds + 1):
+        texts = [_filled(said.text, slug, number) for slug in slugs]
+        asked = [life.ask(one, text) for one, text in zip(crowd, texts, strict=True)]
+        await life.until(lambda asked=asked: [] if all(one.done() for one in asked) else ["all turns have ended"])  # type: ignore[misc]
+        for slug, one in zip(slugs, asked, strict=True):
+            outcome, expected = one.result(), _filled(said.says, slug, number)
+            if str(outcome) != "completed" or outcome.text != expected:
+                wrong.append(f"{slug}, round {number}: {outcome}, {outcome.text!r}, expected {expected!r}")
+    if wrong:
+        raise StepFailed([f"{len(wrong)} of {len(slugs) * said.rounds} answers are wrong", *wrong[:_SHOWN_MAX]])
+    return [f"{len(slugs)} agents, all at the same time: each of {len(slugs) * said.rounds} answers is the right one"]
+
+
+def _filled(text: str, slug: str, number: int) -> str:
+    return text.replace("{agent}", slug).replace("{round}", str(number))
 
 
 async def _send(life: Life, said: Send) -> list[str]:
@@ -147,6 +173,8 @@ async def _declare_dead(life: Life, said: DeclareDead) -> list[str]:
 _STEPS: dict[str, Callable[[Life, Any], Awaitable[list[str]]]] = {
     "start": _start,
     "ask": _ask,
+    "crowd": _crowd,
+    "command": run_command,
     "send": _send,
     "wait_for": wait_for,
     "release": _release,

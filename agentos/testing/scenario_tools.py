@@ -7,6 +7,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -152,13 +153,20 @@ class ScenarioToolbox:
         outside.most_inside[self.name] = max(outside.most_inside[self.name], outside.inside[self.name])
         effect = Effect(str(arguments.get("text", "")), tool, context.call_id)
         try:
-            said = [await self._act(action, effect) for action in told.does]
+            async with AsyncExitStack() as lent:
+                said = [await self._act(action, effect, context, lent) for action in told.does]
         finally:
             outside.inside[self.name] -= 1
         return ", ".join(filter(None, said)) or "done"
 
-    async def _act(self, action: Action, effect: Effect) -> str:
+    async def _act(self, action: Action, effect: Effect, context: CallContext, lent: AsyncExitStack) -> str:
         outside = self._outside
+        if action.borrow is not None:
+            await lent.enter_async_context(context.borrow(action.borrow))
+            return f"had {action.borrow}"
+        if action.call is not None:
+            key = "task" if action.call.startswith("ask_") else "text"
+            return (await context.call(action.call, {key: effect.text})).text
         if action.fail is not None:
             raise ToolError(action.fail)
         if action.wait_s is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from agentos.components import Access, EffectClass, Outcome, Resolution, ToolboxSharing
+from agentos.components import Access, EffectClass, Outcome, Pattern, Resolution, ToolboxSharing
 from agentos.definitions import AgentSpec
 from agentos.definitions.spec import Slug
-from agentos.definitions.toolbox_spec import BoxName, Count, Positive, Seconds, Strict, ToolName
+from agentos.definitions.toolbox_spec import BoxName, Count, Positive, Seconds, SharedToolbox, Strict, ToolName
 from agentos.errors import ConfigurationError
 from agentos.events.kinds import KINDS
 from agentos.models.script import script_of
@@ -40,6 +40,7 @@ class Action(Short):
 
     append: writes its text to the effect file, and syncs it. count: says how many times it was called. hold: waits until
     a step releases it. wait_s: waits on the clock. meet: waits until so many calls are inside. fail: ends with this text.
+    borrow: has this resource from here on until the tool ends. call: makes an inner call of this tool with its own text.
     """
 
     short: ClassVar[str] = "act"
@@ -47,11 +48,13 @@ class Action(Short):
     wait_s: Seconds | None = None
     meet: Positive | None = None
     fail: str | None = None
+    borrow: BoxName | None = None
+    call: ToolName | None = None
 
     @model_validator(mode="after")
     def _one(self) -> Action:
         if len(self.model_fields_set) != 1:
-            raise ValueError("an action is one of append, count, hold, wait_s, meet and fail")
+            raise ValueError("an action is one of append, count, hold, wait_s, meet, fail, borrow and call")
         return self
 
 
@@ -71,6 +74,14 @@ class Tool(Short):
         return does if isinstance(does, list) else [does]
 
 
+class Lent(Short):
+    """A resource of the program that tools borrow, and how it may be used; size is how many handles a pool has."""
+
+    short: ClassVar[str] = "pattern"
+    pattern: Pattern = Pattern.EXCLUSIVE
+    size: Positive = 1
+
+
 class Box(Strict):
     """A toolbox, and how it is shared."""
 
@@ -79,10 +90,26 @@ class Box(Strict):
     tools: dict[ToolName, Tool]
 
 
+def _form_of(value: object) -> str:
+    has_kind = "kind" in value if isinstance(value, Mapping) else not isinstance(value, Box)
+    return "a toolbox of a kind" if has_kind else "a toolbox of small tools"
+
+
+AnyBox = Annotated[
+    Annotated[Box, Tag("a toolbox of small tools")] | Annotated[SharedToolbox, Tag("a toolbox of a kind")],
+    Discriminator(_form_of),
+]
+"""A toolbox of small tools, or one of a kind as in `agentos.toml`, whose paths count from the folder of the run."""
+
+
 class Agent(AgentSpec):
-    """An agent as in an agent file, and what its scripted model answers (see `agentos.models.script`)."""
+    """An agent as in an agent file, and what its scripted model answers (see `agentos.models.script`).
+
+    copies: so many agents of this sort, named SLUG-001 and so on.
+    """
 
     script: Annotated[list[Any] | None, Field(exclude=True)] = None
+    copies: Annotated[Positive | None, Field(exclude=True)] = None
 
     @field_validator("script")
     @classmethod
@@ -111,6 +138,29 @@ class Ask(Short):
     background: bool = False
 
 
+class Crowd(Strict):
+    """All copies of an agent are asked at the same time, each in a conversation of its own, and again in each round.
+
+    text is what they are asked, says what each has to answer, whole; in both {agent} is the slug of the copy and {round}
+    the number of the round, from 1.
+    """
+
+    agent: Slug
+    text: str
+    says: str
+    rounds: Positive = 1
+
+
+class Command(Short):
+    """A command of this program, run in a process of its own over the store of the scenario, while its kernel goes on. says
+    are parts of what it prints; blanks count as one. exit is the code it has to end with."""
+
+    short: ClassVar[str] = "run"
+    run: str
+    says: str | list[str] = Field(default_factory=list)
+    exit: int = 0
+
+
 class Send(Short):
     """Sends a text, which is stored when the step ends."""
 
@@ -123,13 +173,14 @@ class WaitFor(Strict):
     """Waits until all of it is so.
 
     running: so many calls are with their tools; held: so many of them wait to be released; queued: so many calls wait
-    for room in their toolbox. parked and ended name a conversation that waits for a person, or has no open turn. entry is
-    a kind, of which `of` has (at least) `times`.
+    for room in their toolbox. file: there is a file of this name in the folder of the run. parked and ended name a
+    conversation that waits for a person, or has no open turn. entry is a kind, of which `of` has (at least) `times`.
     """
 
     running: Count | None = None
     held: Count | None = None
     queued: Count | None = None
+    file: str | None = None
     parked: str | None = None
     ended: str | None = None
     entry: str | None = None
@@ -202,7 +253,8 @@ class Expect(Strict):
     of a child. outcome and text are those of its last turn, says parts of the text. kinds are all its entries in order,
     has some of them in this order. calls counts its calls by status, doubted names the tools of those in doubt.
     effects are the lines of the effect file, or their number. most_inside says how many calls a toolbox had inside at
-    most. rows are those of the query sql.
+    most. processes is how many processes live below the one of the kernel, those too that left their parents. rows are
+    those of the query sql.
     """
 
     of: str | None = None
@@ -216,6 +268,7 @@ class Expect(Strict):
     doubted: list[ToolName] | None = None
     effects: Count | list[str] | None = None
     most_inside: dict[BoxName, Count] | None = None
+    processes: Count | None = None
     sql: str | None = None
     rows: list[list[Scalar]] | None = None
 
@@ -250,6 +303,8 @@ class Step(Strict):
 
     start: Start | None = None
     ask: Ask | None = None
+    crowd: Crowd | None = None
+    command: Command | None = None
     send: Send | None = None
     wait_for: WaitFor | None = None
     release: Release | None = None

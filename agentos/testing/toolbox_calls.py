@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +16,16 @@ from agentos.errors import ToolError
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
+from agentos.resources.outside import OutsideLoans, OutsideResources
+from agentos.resources.threaded import lent_to_thread
 from agentos.toolboxes.base import Failed, Finish, Toolbox
 from agentos.toolboxes.results import render
 
 HANG_S = 60.0
 """What never ends is a failure after this; no test takes a hundredth of it."""
 RESULT_CHARS = 32_000
+SUFFIX = "0" * 26
+"""Of the ids of a conversation that is nowhere stored."""
 
 
 class Sample(NamedTuple):
@@ -48,15 +52,18 @@ class ContractContext:
     """The context of one attempt of one call. What a tool defers is released by `close`."""
 
     def __init__(self, number: int = 1) -> None:
-        self.call_id = CallId(f"call_of_the_contract_{number}")
-        self.turn = TurnId("turn_of_the_contract_3")
-        self.conversation = ConversationId("conversation_of_the_contract")
+        self.call_id = CallId(f"call_{SUFFIX}_{number + 1}")
+        self.turn = TurnId(f"turn_{SUFFIX}_3")
+        self.conversation = ConversationId(f"conversation_{SUFFIX}")
         self.agent = Name("tester")
         self.attempt = 1
         self.key = str(self.call_id)
         self.timeout_s = HANG_S
         self.lineage = Lineage()
         self._deferred: list[Callable[[], Awaitable[None] | None]] = []
+        self._loop = asyncio.get_running_loop()
+        self._resources = OutsideResources()
+        self._loans = OutsideLoans(self._resources, self.call_id, {})
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         raise ToolError("the contract makes no inner calls")
@@ -70,11 +77,35 @@ class ContractContext:
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         self._deferred.append(release)
 
+    def borrow(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractAsyncContextManager[Any]:
+        return self._loans.borrow(name, access=access, timeout_s=timeout_s)
+
+    def borrow_from_thread(
+        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
+    ) -> AbstractContextManager[Any]:
+        return lent_to_thread(self._loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
+
+    def resource(
+        self,
+        kind: str,
+        name: str = "",
+        *,
+        scope: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        access: Access = Access.WRITE,
+        timeout_s: float | None = None,
+    ) -> AbstractAsyncContextManager[Any]:
+        return self._loans.resource(kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s)
+
     async def close(self) -> None:
         while self._deferred:
             done = self._deferred.pop()()
             if inspect.isawaitable(done):
                 await done
+        await self._loans.close()
+        await self._resources.close()
 
 
 class Held(NamedTuple):

@@ -1,6 +1,7 @@
 """Tool adapters, and the one way their results are shown. Each kind of toolbox is imported from its own module."""
 
 from agentos.toolboxes.base import (
+    CutOff,
     Doubt,
     Failed,
     Finish,
@@ -11,4 +12,4 @@ from agentos.toolboxes.base import (
     problems_of,
 )
 
-__all__ = ["Doubt", "Failed", "Finish", "Reloadable", "Toolbox", "ToolboxProblem", "notes_of", "problems_of"]
+__all__ = ["CutOff", "Doubt", "Failed", "Finish", "Reloadable", "Toolbox", "ToolboxProblem", "notes_of", "problems_of"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -10,6 +10,8 @@ import msgspec
 from agentos.components import CallStatus, ToolboxSharing, ToolSpec
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources import ResourceKind, Shared
+from agentos.resources.process.threads import Abandoned
 
 
 class Finish(msgspec.Struct, frozen=True):
@@ -20,6 +22,16 @@ class Finish(msgspec.Struct, frozen=True):
 
 class Failed(msgspec.Struct, frozen=True):
     """Returned by a toolbox for a call that did not work out: kind for programs, text for the model."""
+
+    kind: Name
+    text: str
+
+
+class CutOff(msgspec.Struct, frozen=True):
+    """Returned by a toolbox for a call that was begun and whose end it cannot know: whatever ran it is gone.
+
+    A `once` call may have had its effect, so its outcome is unknown then; any other has failed. kind and text as of Failed.
+    """
 
     kind: Name
     text: str
@@ -82,6 +94,24 @@ def problems_of(toolbox: Toolbox) -> Sequence[ToolboxProblem]:
     """What of a toolbox could not be loaded; empty for a kind that loads as a whole or not at all."""
     problems: Sequence[ToolboxProblem] = getattr(toolbox, "problems", ())
     return problems
+
+
+def abandoned_of(toolbox: Toolbox) -> Sequence[Abandoned]:
+    """The threads of a toolbox that still run for calls that are over; also once it is closed."""
+    abandoned: Sequence[Abandoned] = getattr(toolbox, "abandoned", ())
+    return abandoned
+
+
+def kinds_of(toolbox: Toolbox) -> Mapping[str, ResourceKind]:
+    """The kinds of resources that a toolbox declares, by the names that its own tools borrow them by."""
+    kinds: Mapping[str, ResourceKind] = getattr(toolbox, "resource_kinds", {})
+    return kinds
+
+
+def resources_of(toolbox: Toolbox) -> Sequence[Shared[Any]]:
+    """What an open toolbox lends to its calls, by names that are its own; it shows in `lsof` while the toolbox is open."""
+    resources: Sequence[Shared[Any]] = getattr(toolbox, "resources", ())
+    return resources
 
 
 def notes_of(toolbox: Toolbox) -> Sequence[ToolboxProblem]:

@@ -27,6 +27,7 @@ from agentos.ports import CallContext
 from agentos.resources.process.threads import Abandoned, ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Doubt, Failed
+from agentos.toolboxes.resource import kinds_by_name
 from agentos.toolboxes.signature import ArgumentsRefused, Signature, place_of, signature_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -126,7 +127,8 @@ class PythonToolbox:
     """A toolbox of Python functions, marked with @tool or not.
 
     threads are those that sync functions run in; by default its own, at most `sync_threads_max` of the settings.
-    effects overrides the effect class of single tools. Raises ConfigurationError naming the function's file and line.
+    effects overrides the effect class of single tools. resources are functions marked with @resource. Raises
+    ConfigurationError naming the function's file and line.
     """
 
     kind: ClassVar[Name] = Name("python")
@@ -142,8 +144,10 @@ class PythonToolbox:
         closed: Lifecycle | None = None,
         threads: ToolThreads | None = None,
         effects: Mapping[str, EffectClass] | None = None,
+        resources: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self.name, self.sharing, self.size = Name(name), sharing, size
+        self.resource_kinds = kinds_by_name(resources, self.name)
         self._opened, self._closed = opened, closed
         self._own_threads = threads is None
         self._threads = threads or ToolThreads(Settings().sync_threads_max)

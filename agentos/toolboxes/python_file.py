@@ -27,10 +27,12 @@ from agentos.components import EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources import ResourceKind
 from agentos.resources.process.threads import Abandoned, ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Doubt, ToolboxProblem
 from agentos.toolboxes.python import Lifecycle, PythonToolbox, options_of, run_step
+from agentos.toolboxes.resource import declares
 from agentos.toolboxes.script.files import Stamp, content_digest, stamp_of
 
 _numbers = itertools.count(1)
@@ -95,6 +97,11 @@ class PythonFileToolbox:
         except BaseException:
             self._now.files.forget()
             raise
+
+    @property
+    def resource_kinds(self) -> Mapping[str, ResourceKind]:
+        """What the files declare with @resource. One that lives goes on as it was made when they are read again."""
+        return self._now.toolbox.resource_kinds
 
     def tools(self) -> Sequence[ToolSpec]:
         return self._now.toolbox.tools()
@@ -176,6 +183,7 @@ class PythonFileToolbox:
             closed=files.close,
             threads=self._threads,
             effects=self._effects,
+            resources=files.resources(),
         )
 
     async def _close_idle(self) -> None:
@@ -223,6 +231,11 @@ class _Files:
         """All marked functions, in the order of the files; one that two files import counts once."""
         found = [value for module in self._modules for value in vars(module).values() if options_of(value) is not None]
         return list({id(function): function for function in found if callable(function)}.values())
+
+    def resources(self) -> list[Callable[..., Any]]:
+        """All functions marked with @resource, likewise."""
+        found = [value for module in self._modules for value in vars(module).values() if declares(value)]
+        return list({id(function): function for function in found}.values())
 
     async def open(self) -> None:
         async with AsyncExitStack() as stack:

@@ -12,6 +12,7 @@ from agentos.components import (
     CallConfig,
     Component,
     ConversationState,
+    CycleLink,
     Narrowing,
     Phase,
     TurnConfig,
@@ -76,12 +77,13 @@ class Oracle(Protocol):
     """What a pass may ask of the live side; replay answers from the unit instead.
 
     slot: whether the call's toolbox has room for it now; a yes takes the room until the call is finished.
-    deadlock: of a call that got no room: whether those who hold it wait, in the end, for this very call.
+    deadlock: of a call that got no room: None, unless those who hold it wait, in the end, for this very call; then the waits
+    of the cycle, none where a log of old does not tell them.
     context: the configuration that a turn beginning now pins, at that depth, narrowed by each of the narrowings.
     """
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool: ...
-    def deadlock(self, view: View, call: int) -> bool: ...
+    def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None: ...
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest: ...
     def pinned(self, digest: Digest) -> AgentContext: ...
 
@@ -159,11 +161,11 @@ class View:
             return True
         return False
 
-    def deadlocked(self, call: int) -> bool:
-        """Whether a call that got no room would wait for ever. Only one that others wait for can: an inner call, or one
-        that works for a call of another conversation."""
+    def deadlock(self, call: int) -> tuple[CycleLink, ...] | None:
+        """The waits that keep a call which got no room waiting for ever, None when it will have its turn. Only one that
+        others wait for can: an inner call, or one that works for a call of another conversation."""
         works_for_another = self.get(self.turn, TurnConfig).causes or self.get(call, CallConfig).parent is not None
-        return bool(works_for_another) and self._oracle.deadlock(self, call)
+        return self._oracle.deadlock(self, call) if works_for_another else None
 
     def body(self, seq: int, i: int) -> Any:
         """The private value number i of the entry at seq."""

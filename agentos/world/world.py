@@ -7,7 +7,7 @@ never read, would otherwise be flushed at every step of every turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from importlib.util import find_spec, module_from_spec
 from types import ModuleType
@@ -83,9 +83,14 @@ class World:
         self._kinds: dict[str, set[str]] = {kind.value: set() for kind in Kind}
         self._children: dict[ConversationId, set[ConversationId]] = {}
         self._phases: dict[Phase, set[LogId]] = {}
+        self.stale: Callable[[], None] | None = None
+        """Brings live components up to date, once, before anything is read; None when they are. What they tell of changes
+        far more often than anybody looks."""
 
     def get(self, entity: str, type_: type[C]) -> C | None:
         """The component of this type, or None."""
+        if self.stale is not None:
+            self._freshen()
         number = self._numbers.get(entity)
         return self._esper.try_component(number, type_) if number is not None else None
 
@@ -93,6 +98,12 @@ class World:
         """Attaches or replaces a component of an agent, toolbox, program or resource; logs' entities change by entries."""
         number = self._numbers.get(entity)
         self._esper.add_component(self._create(entity) if number is None else number, component)
+
+    def unset(self, entity: str, type_: type[Component]) -> None:
+        """Takes a component off such an entity, if it has one."""
+        number = self._numbers.get(entity)
+        if number is not None and self._esper.has_component(number, type_):
+            self._esper.remove_component(number, type_)
 
     def delete(self, entity: str) -> None:
         number = self._numbers.get(entity)
@@ -104,6 +115,8 @@ class World:
 
         >>> world.find(CallState, status="failed")
         """
+        if self.stale is not None:
+            self._freshen()
         rows = self._esper._entities
         found = ((number, rows[number][type_]) for number in self._esper._components.get(type_, ()))
         return sorted(
@@ -117,10 +130,14 @@ class World:
 
     def entities(self, kind: Kind) -> list[str]:
         """The ids of all loaded entities of a kind, sorted."""
+        if self.stale is not None:
+            self._freshen()
         return sorted(self._kinds[kind.value])
 
     def components(self, entity: str) -> dict[str, Component]:
         """All components of an entity by their names; empty when it is not loaded."""
+        if self.stale is not None:
+            self._freshen()
         number = self._numbers.get(entity)
         if number is None:
             return {}
@@ -192,6 +209,11 @@ class World:
             if not any(TurnState in other and other[TurnState].phase is phase for other in slice_.rows.values()):
                 self._phases[phase].discard(slice_.log)  # else a newer turn has come as far within the same unit
         self._delete(slice_.numbers.pop(entity))
+
+    def _freshen(self) -> None:
+        freshen, self.stale = self.stale, None
+        if freshen is not None:
+            freshen()
 
     def _create(self, entity: str, *components: Component) -> int:
         number: int = self._esper.create_entity(*components)

@@ -12,12 +12,15 @@ from typing import Any
 
 import msgspec
 
+from agentos.events.entry import seed_digest
 from agentos.history.bundle import BundleReader, Manifest, check_bundle
 from agentos.history.bundle.container import COMMENT_BYTES, MARK
 from agentos.history.bundle.limits import BundleLimits
 from agentos.history.bundle.manifest import encode_manifest
 from agentos.history.bundle.writing import bundle_file
+from agentos.history.heads import digest_of_heads
 from agentos.history.report import Report
+from agentos.persistence.base import LogRow
 
 
 def members_of(path: Path) -> dict[str, bytes]:
@@ -79,6 +82,37 @@ def edit_lines(name: str, edit: Callable[[list[dict[str, Any]]], object]) -> Cal
         members[name] = b"".join(msgspec.json.encode(line, order="sorted") + b"\n" for line in lines)
 
     return apply
+
+
+def reheaded(
+    source: Path,
+    target: Path,
+    log: str,
+    edit: Callable[[str], str],
+    say: Callable[[dict[str, Any]], object] = lambda _: None,
+) -> Path:
+    """A bundle with other heads of a log that is no fork, and all digests made anew, as whoever made the bundle could; say
+    edits what the manifest says of that log."""
+    file = next(part.file for part in manifest_of(source).logs if part.id == log)
+    digest = seed_digest(log)
+
+    def chain(lines: list[dict[str, Any]]) -> None:
+        nonlocal digest
+        for line in lines:
+            line["head"] = edit(line["head"])
+            digest = hashlib.sha256(digest + line["head"].encode()).digest()
+            line["digest"] = digest.hex()
+
+    def finish(manifest: dict[str, Any]) -> None:
+        for one in (one for one in manifest["logs"] if one["id"] == log):
+            one["digest"] = digest.hex()
+            say(one)
+        manifest["heads"] = digest_of_heads(
+            LogRow(id=one["id"], kind="", owner=0, epoch=0, seq=one["seq"], digest=bytes.fromhex(one["digest"]))
+            for one in manifest["logs"]
+        )
+
+    return forged(source, target, edit_lines(file, chain), finish)
 
 
 class Raw(msgspec.Struct, kw_only=True):

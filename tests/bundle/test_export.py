@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import stat
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from agentos.components import Verdict
 from agentos.history import copy_store, heads_digest
 from agentos.history.bundle import BundleLimits, Exported, export_bundle
 from agentos.ids import Kind
+from agentos.kernel.rest import open_requests
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
@@ -22,7 +25,7 @@ from agentos.testing.clock import ManualClock
 from agentos.testing.postgres import PostgresServer
 from tests.bundle.archive_support import checked, manifest_of, members_of
 from tests.history.copy_support import Left, again
-from tests.history.support import Desk, office
+from tests.history.support import Desk, office, until
 
 
 async def _entries(store: Store, path: Path) -> None:
@@ -226,3 +229,27 @@ def test_the_page_about_bundles_has_every_limit() -> None:
 
     for name in limits.__struct_fields__:
         assert f"| `{name}` | {getattr(limits, name)} |" in page
+
+
+async def test_a_child_that_was_begun_behind_what_a_fork_shares_does_not_go_along(tmp_path: Path) -> None:
+    """Its call stood there already, and waited for a person: what came of it was said in the parent later."""
+    store, path = MemoryStore(), tmp_path / "fork.zip"
+    asks = {"approval": "park", "approval_s": 3_600, "policy": [{"tool": "ask_helper", "verdict": "ask"}]}
+    async with office(store, Desk(), clerk=asks) as kernel:
+        clerk = await kernel.start("clerk")
+        asked = asyncio.ensure_future(clerk.ask("ask_helper task='note text=later-secret'"))
+        await until(lambda: kernel.state_of(clerk.id) == "parked")
+        (request,) = open_requests(kernel)
+        forked = await kernel.fork(clerk.id, run=False)
+        await kernel.answer(request, Verdict.ALLOW)
+        await asked
+        children = [row.id for row in await store.logs("conversation") if row.parent_call is not None]
+
+        exported = await export_bundle(store, path, conversation=forked.id)
+        whole = await export_bundle(store, tmp_path / "whole.zip", conversation=clerk.id)
+
+    assert [log.id for log in exported.manifest.logs] == [clerk.id, forked.id]
+    assert not [name for name, member in members_of(path).items() if b"noted later-secret" in member]
+    assert {log.id for log in whole.manifest.logs} == {clerk.id, *children}
+    assert checked(path).ok
+    await store.close()

@@ -199,10 +199,14 @@ def test_what_is_over_a_limit_is_refused_with_its_name(bundles: Path, limits: di
 
 
 def test_a_line_or_a_unit_without_end_is_refused_with_its_limit(bundles: Path) -> None:
-    for limits in (BundleLimits(bundle_line_bytes_max=50), BundleLimits(bundle_unit_entries_max=1)):
+    for limits in (
+        BundleLimits(bundle_line_bytes_max=50),
+        BundleLimits(bundle_unit_entries_max=1),
+        BundleLimits(bundle_unit_bytes_max=50),
+    ):
         with BundleReader(bundles / "talk.zip", limits) as bundle:
             part = bundle.manifest.logs[0]
-            with pytest.raises(BundleDamaged, match=r"bundle_(line_bytes|unit_entries)_max"):
+            with pytest.raises(BundleDamaged, match=r"bundle_(line_bytes|unit_entries|unit_bytes)_max"):
                 list(bundle.units(part))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ import pytest
 
 from agentos.errors import ConversationHeld, ImportRefused
 from agentos.history import Identical, verify_store
+from agentos.history.bundle import admitting, arrival
 from agentos.history.bundle.archive import BundleReader
 from agentos.history.bundle.arrival import Arrived, import_bundle
 from agentos.history.bundle.export import export_bundle
+from agentos.history.fsck.store import check_store
 from agentos.persistence import open_store
-from agentos.persistence.base import Store
+from agentos.persistence.base import Store, Unit, Verdict
 from agentos.persistence.memory import MemoryStore
+from agentos.persistence.together import append_together
 from agentos.testing.postgres import PostgresServer
 from tests.history.copy_support import CLERK, SMALL, Left, busy_store
 from tests.history.support import Desk, office, replayed, settled, until
@@ -169,6 +172,34 @@ async def test_no_kernel_goes_on_with_an_open_turn_that_was_imported(
     assert not {left.parked, left.running} & set(taken)
     assert {log: after[log] for log in before} == before
     assert (desk.notes, desk.started) == (notes, started)
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "file"])
+async def test_a_kernel_that_is_at_work_on_the_store_meanwhile_leaves_it_alone(
+    kind: str, tmp_path: Path, left: Left, desk: Desk
+) -> None:
+    path = await bundle_of(left.store, tmp_path / "all.bundle")
+    notes = list(desk.notes)
+    desk.gate.set()
+    store, other = store_of(kind, tmp_path), store_of(kind, tmp_path)
+
+    async with office(store, desk, clerk=CLERK, settings=SMALL) as kernel:
+        clerk = await kernel.start("clerk")
+        await clerk.ask("note text=mine")
+        arrived = await arrive(other, path)
+        before = await heads(other)
+        await kernel.recover()
+        await clerk.ask("note text=mine-too")
+        after = await heads(store)
+    await other.close()
+    await store.close()
+
+    assert {log for log in before if before[log] != after[log]} == {clerk.id}
+    assert {log.conversation for log in arrived.conversations} == set(before) - {clerk.id}
+    assert desk.notes[len(notes) :] == ["mine", "mine-too"]
+    again = store_of(kind, tmp_path)
+    await assert_whole(again)
+    await again.close()
 
 
 async def test_it_goes_on_when_a_person_says_so(tmp_path: Path, left: Left, desk: Desk, empty: Store) -> None:
@@ -326,6 +357,55 @@ async def test_the_same_bundle_twice_stores_nothing_more(tmp_path: Path, left: L
     assert await heads(empty) == before
 
 
+async def test_fsck_says_why_nobody_drives_what_was_imported(tmp_path: Path, left: Left, empty: Store) -> None:
+    await arrive(empty, await bundle_of(left.store, tmp_path / "all.bundle"))
+
+    checked = await check_store(empty)
+
+    assert checked.ok, checked.findings
+    held = {one.log: str(one) for one in checked.left if one.held}
+    assert {left.parked, left.running} <= set(held)
+    assert "an import paused it" in held[left.running]
+    assert f"agentos unpause {left.running}" in held[left.running]
+
+
+async def test_two_imports_at_once_that_share_a_conversation_both_come_to_their_end(
+    tmp_path: Path, left: Left, empty: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await bundle_of(left.store, tmp_path / "one.bundle", left.settled)
+    whole = await bundle_of(left.store, tmp_path / "all.bundle")
+    told: list[Arrived] = []
+
+    async def after_another(store: Store, units: Sequence[Unit]) -> list[Verdict]:
+        """Stores units when another import has stored some of them."""
+        monkeypatch.setattr(arrival, "append_together", append_together)
+        told.append(await arrive(store, one))
+        return await append_together(store, units)
+
+    monkeypatch.setattr(arrival, "append_together", after_another)
+    told.append(await arrive(empty, whole))
+
+    first, second = ({log.conversation: log.place for log in arrived.conversations} for arrived in told)
+    assert set(first.values()) == {"new"}
+    assert {second[log] for log in first} == {"there"}
+    assert {second[log] for log in set(second) - set(first)} == {"new"}
+    await assert_whole(empty)
+
+
+async def test_one_that_others_always_forestall_is_refused_with_the_way_out(
+    tmp_path: Path, left: Left, empty: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_late(_store: Store, units: Sequence[Unit]) -> list[Verdict]:
+        return [Verdict.CONFLICT] * len(units)
+
+    monkeypatch.setattr(arrival, "append_together", too_late)
+
+    with pytest.raises(ImportRefused, match=r"others stored some of it in .* 3 times.*import again"):
+        await arrive(empty, await bundle_of(left.store, tmp_path / "all.bundle"))
+
+    assert await empty.logs() == []
+
+
 async def test_a_dry_run_tells_the_same_and_stores_nothing(tmp_path: Path, left: Left, empty: Store) -> None:
     path = await bundle_of(left.store, tmp_path / "all.bundle")
 
@@ -422,6 +502,19 @@ async def test_more_bytes_than_an_import_takes_are_refused_with_the_way_out(
 
     with pytest.raises(ImportRefused, match=r"1,000 \(IMPORT_BYTES_MAX\).*agentos copy"):
         await arrive(store, path, bytes_max=1_000)
+
+    assert await store.logs() == []
+
+
+async def test_forks_that_share_more_than_an_import_folds_are_refused_with_the_way_out(
+    tmp_path: Path, left: Left, fresh: Callable[[], MemoryStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await bundle_of(left.store, tmp_path / "fork.bundle", left.forked)
+    monkeypatch.setattr(admitting, "IMPORT_SHARED_ENTRIES_MAX", 3)
+    store = fresh()
+
+    with pytest.raises(ImportRefused, match=r"its forks share [0-9]+ entries, of 3 \(IMPORT_SHARED.*one by one"):
+        await arrive(store, path)
 
     assert await store.logs() == []
 

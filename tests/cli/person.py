@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pty
 import re
 import select
+import struct
 import subprocess
+import termios
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,6 +37,10 @@ class Person:
     @property
     def seen(self) -> str:
         return _STYLE.sub("", self.raw).replace("\r\n", "\n")
+
+    def resizes(self, rows: int, columns: int) -> None:
+        """The terminal has another size from here on, and tells the command so."""
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def types(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())

@@ -92,5 +92,5 @@ def test_unpause_is_a_word_to_whoever_runs_it(project: Cli) -> None:
     told = project("unpause", id_, "--json").data
 
     assert f"{id_}: unpaused" in said.err
-    assert told == {"conversation": id_, "posted": True}
+    assert told == {"conversation": id_, "posted": True, "taken_by": None}
     assert project.rows("select count(*) from inbox where kind = 'control'") == [(2,)]

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import shutil
+import sqlite3
 import subprocess
 from pathlib import Path
 
@@ -100,12 +101,14 @@ def test_refusals_name_the_way_out(filled: Cli) -> None:
     both = filled("erase", lead, "--yes", "--with-forks", "--json").data
     nothing = filled("erase", code=2)
     two = filled("erase", lead, "--expired", code=2)
+    none_at_most = filled("erase", "--expired", "--limit", "0", code=2)
 
     assert f"erase {lead}" in of_child.err
     assert fork in with_fork.err
     assert [receipt["log"] for receipt in both["receipts"]] == [fork, child, lead]
     assert "--expired" in nothing.err
     assert "--expired" in two.err
+    assert "at least 1" in none_at_most.err
     assert filled.read("verify").out.startswith("ok: ")
 
 
@@ -188,3 +191,86 @@ def _has_search(cli: Cli) -> bool:
     from agentos.interfaces.cli.listing import names
 
     return "search" in names()
+
+
+def test_a_place_for_the_receipts_is_found_before_anything_is_erased(filled: Cli) -> None:
+    lead = filled.id("lead")
+    taken = filled.folder / "taken.json"
+    taken.write_text("what somebody needs")
+    nowhere = filled("erase", lead, "--yes", "--receipt", "no/such/folder/erased.json", code=1)
+    there = filled("erase", lead, "--yes", "--receipt", str(taken), code=2)
+    refused = filled("erase", lead, "--receipt", "refused.json", code=2)
+    standing = filled.rows("select count(*) from logs where erased_at is not null")
+    filled("erase", lead, "--yes", "--receipt", "erased.json")
+
+    assert "no/such/folder/erased.json" in nowhere.err
+    assert "name another file" in there.err
+    assert taken.read_text() == "what somebody needs"
+    assert "--yes" in refused.err
+    assert not (filled.folder / "refused.json").exists()
+    assert standing == [(0,)]
+    assert (filled.folder / "erased.json").stat().st_mode & 0o777 == 0o600
+    assert json.loads((filled.folder / "erased.json").read_text())["conversation"] == lead
+
+
+def test_the_store_is_written_anew_at_a_word(filled: Cli) -> None:
+    lead = filled.id("lead")
+    erased = filled("erase", lead, "--yes", "--compact", "--json")
+    alone = filled("erase", "--compact", "--json")
+
+    assert erased.data["settled"]
+    assert "writing the store anew" in erased.err
+    assert alone.data == {"compacted": True}
+    assert filled.rows("pragma freelist_count") == [(0,)]
+    assert SECRET.encode() not in place(filled).read_bytes()
+    assert filled.read("verify").out.startswith("ok: ")
+
+
+def test_while_another_program_reads_it_is_erased_and_said_that_bytes_are_left(filled: Cli) -> None:
+    project = (filled.folder / "agentos.toml").read_text()
+    filled.write("agentos.toml", f"{project}\n[settings]\nbusy_timeout_ms = 100\n")
+    lead = filled.id("lead")
+    with sqlite3.connect(place(filled)) as reader:
+        reader.execute("begin")
+        reader.execute("select count(*) from entries").fetchone()
+        erased = filled("erase", lead, "--yes", "--compact", "--json", code=1)
+        reader.execute("rollback")
+    again = filled("erase", lead, "--compact", "--json")
+
+    assert erased.data["new"] == 2
+    assert not erased.data["settled"]
+    assert "older view" in erased.err
+    assert again.data["new"] == 0
+    assert again.data["settled"]
+
+
+def test_on_a_server_the_tables_are_written_anew_at_a_word(cli: Cli, postgres: PostgresServer) -> None:
+    cli("init")
+    store = ("--store", postgres.new_schema_url())
+    id_ = talk(cli, *store)
+    erased = cli("erase", id_, "--yes", "--json", *store)
+    alone = cli("erase", "--compact", "--json", *store)
+
+    assert not erased.data["settled"]
+    assert "agentos erase --compact" in erased.err
+    assert alone.data == {"compacted": True}
+    assert "nothing is left in its files" in alone.err
+
+
+def test_a_dry_run_says_what_is_left_and_why(filled: Cli) -> None:
+    filled.write(
+        "agents/lead.yaml", "slug: lead\nmodel: direct\nsubagents: [helper]\nretention: {erase_after_s: 0.001}\n"
+    )
+    lead = filled.id("lead")
+    listed = filled("erase", "--expired", "--dry-run", "--json").data
+    filled.write("agents/other.yaml", "slug: other\nmodel: direct\n")
+    fork = filled("fork", lead, "--agent", "other", "--json").data["conversation"]
+    held = filled("erase", "--expired", "--dry-run", "--json").data
+    none = filled("erase", "--expired", "--yes", "--json").data
+
+    assert [(row["conversation"], row["with"]) for row in listed["expired"]] == [(lead, 1)]
+    assert listed["left"] == []
+    assert held["expired"] == []
+    assert [log for log, _ in held["left"]] == [lead]
+    assert fork in held["left"][0][1]
+    assert none == {"erased": [], "left": held["left"]}

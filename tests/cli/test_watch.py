@@ -27,14 +27,17 @@ def test_watch_follows_another_process_to_the_end_of_the_turn(project: Cli) -> N
         project.until((project.folder / "effects").exists)
         with project.start("watch", project.id("helper"), "--until-settled", "--json") as watching:
             assert watching.stdout is not None
-            entries = [json.loads(watching.stdout.readline())]
+            lines = [json.loads(watching.stdout.readline())]
             (project.folder / "go").touch()
-            entries += [json.loads(line) for line in watching.stdout]
+            lines += [json.loads(line) for line in watching.stdout]
             watching.wait(60)
         running.communicate(timeout=60)
 
+    entries = [line for line in lines if line["type"] == "entry"]
+    deltas = [line["text"] for line in lines if line["type"] == "delta"]
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
     assert entries[-1]["kind"] == "turn.finished"
+    assert "".join(deltas) == "hold: released"
     assert (watching.returncode, running.returncode) == (0, 0)
 
 

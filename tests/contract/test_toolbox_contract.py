@@ -6,14 +6,18 @@ import asyncio
 import json
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentos.resources.kinds.jsonrpc import ExchangeLimits, JsonRpcLimits
+from agentos.resources.kinds.process import KeptLimits
 from agentos.resources.process.process import ProcessLimits
 from agentos.resources.process.sandbox import FileSandbox
+from agentos.toolboxes.jsonrpc import JsonRpcToolbox
 from agentos.toolboxes.python import PythonToolbox, tool
 from agentos.toolboxes.script import ScriptToolbox
 from agentos.toolboxes.sqlite import SqliteToolbox
@@ -84,6 +88,20 @@ class TestScriptToolbox(ToolboxContract):
         return ToolboxCase(
             lambda: ScriptToolbox("scripts", directories=[tmp_path], cwd=tmp_path, limits=QUICK),
             Sample("say", {"text": "hello"}, "hello"),
+            Sample("wait", {}),
+        )
+
+
+class TestJsonRpcToolbox(ToolboxContract):
+    @pytest.fixture(params=["", "stubborn"])
+    def toolbox_case(self, request: pytest.FixtureRequest) -> ToolboxCase:
+        server = Path(__file__).parents[1] / "toolboxes" / "rpc_server.py"
+        kept = KeptLimits(close_s=0.1 if request.param else 5.0, process=QUICK)
+        limits = JsonRpcLimits(process=kept, exchange=ExchangeLimits(cancel_s=0.1))
+        command = [sys.executable, str(server), *filter(None, [request.param])]
+        return ToolboxCase(
+            lambda: JsonRpcToolbox("desk", command=command, cwd=server.parent, limits=limits),
+            Sample("add", {"a": 1, "b": 2}, "3"),
             Sample("wait", {}),
         )
 

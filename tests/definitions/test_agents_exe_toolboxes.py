@@ -366,3 +366,57 @@ def test_what_is_no_toolbox_is_told_and_the_others_are_read(tmp_path: Path) -> N
         ('"contents": []', "error: SingleTool: its contents have to be a mapping of keys, not a list"),
         ('"mcpServers":', "error: mcpServers: a list is needed here, not a mapping of keys"),
     ]
+
+
+def test_a_lua_toolbox_keeps_its_limits_and_the_name_of_its_tool(tmp_path: Path) -> None:
+    box = builtin(
+        "LuaToolbox",
+        Name="orchestrator",
+        Description="Combines tools.",
+        MaxMemoryMB=64,
+        MaxExecutionTimeSeconds=2.5,
+        AllowedTools=["bash_date", "io_prompt_agent_x"],
+        AllowedHosts=["localhost"],
+        FileSandbox={"fsbPredicate": {"tag": "AlwaysAllow"}},
+    )
+
+    found = imported(tmp_path, builtinToolboxes=[box])
+
+    assert found.value["toolboxes"] == [
+        {
+            "kind": "lua",
+            "name": "orchestrator",
+            "description": "Combines tools.",
+            "tool": "lua_orchestrator_execute",
+            "state": "call",
+            "memory_mb": 64,
+            "time_s": 2.5,
+            "tools": ["bash_date", "io_prompt_agent_x"],
+        }
+    ]
+    assert sorted(texts(found)) == [
+        "warning: AllowedHosts: scripts have no module http in this version; read past",
+        "warning: FileSandbox: scripts have no module fs in this version; read past",
+    ]
+    assert spec_of(found).private_toolboxes[0][1].unavailable is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "stands", "problem"),
+    [
+        ({"MaxMemoryMB": 0}, '"MaxMemoryMB": 0', "MaxMemoryMB: a whole number above 0 is needed here"),
+        ({"MaxMemoryMB": 1.5}, '"MaxMemoryMB": 1.5', "MaxMemoryMB: a whole number above 0 is needed here"),
+        (
+            {"MaxExecutionTimeSeconds": 0},
+            '"MaxExecutionTimeSeconds": 0',
+            "MaxExecutionTimeSeconds: a number above 0 is needed here",
+        ),
+        ({"AllowedTools": [7]}, "7", "AllowedTools: a text is needed here, not a number"),
+    ],
+)
+def test_a_limit_of_lua_that_is_none_is_an_error_at_its_place(
+    tmp_path: Path, wrong: dict[str, Any], stands: str, problem: str
+) -> None:
+    found = imported(tmp_path, builtinToolboxes=[builtin("LuaToolbox", Name="l", Description="d", **wrong)])
+
+    assert shown(found) == [(stands, f"error: {problem}")]

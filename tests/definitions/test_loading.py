@@ -203,10 +203,10 @@ def test_circles_are_warnings_with_their_path(tmp_path: Path) -> None:
 def test_a_toolbox_of_a_kind_that_is_not_here_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "agentos.toml").write_text("[toolboxes.web]\nkind = 'mcp'\ncommand = ['x']\n")
 
-    found = loaded(tmp_path, "a.yaml", a="slug: a\ntoolboxes: [web, {kind: lua, name: own, script: x}]")
+    found = loaded(tmp_path, "a.yaml", a="slug: a\ntoolboxes: [web, {kind: openapi, name: own, spec: x}]")
 
     assert told(found, tmp_path) == [
-        "a.yaml:2:18: toolboxes of kind 'lua' are not in this version; this one has no tools",
+        "a.yaml:2:18: toolboxes of kind 'openapi' are not in this version; this one has no tools",
         "agentos.toml:1:12: toolboxes of kind 'mcp' are not in this version; this one has no tools",
     ]
     assert found.errors == ()

@@ -130,6 +130,22 @@ async def test_no_file_holds_it_in_any_form_once_it_is_erased(url: str, tmp_path
         await store.close()
 
 
+async def test_the_index_of_who_came_by_a_link_is_cleaned_too(tmp_path: Path) -> None:
+    place, link = tmp_path / "a.db", tmp_path / "link.db"
+    async with Kernel(f"sqlite:///{place}") as kernel:
+        await install(kernel)
+        conversation = await said(kernel)
+    link.symlink_to(place)
+    await _index(f"sqlite:///{link}")
+    before = _found_in(tmp_path)
+    async with Kernel(f"sqlite:///{place}") as kernel:
+        erasure = await kernel.erase(conversation.id)
+
+    assert before
+    assert erasure.index is not None
+    assert _found_in(tmp_path) == []
+
+
 async def _index(url: str) -> None:
     """As somebody leaves it who has searched."""
     store = open_store(url)

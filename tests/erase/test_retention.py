@@ -145,7 +145,7 @@ async def test_a_kernel_that_does_not_know_the_agent_goes_by_what_the_last_turn_
             with pytest.raises(EraseTooEarly, match="for 60 s"):
                 await kernel.erase(one, forks=True)
         clock.advance(3600.0)
-        expired = [one.log for one in await kernel.expired()]
+        expired = [target.log for plan in await kernel.expired() for target in plan.targets]
         found = await kernel.erase_expired()
 
         assert set(expired) == {id_, fork.id}

@@ -6,14 +6,15 @@ import errno
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agentos.errors import StoreUnavailable
 from agentos.persistence import open_store
-from agentos.persistence.base import Unit, Verdict
-from agentos.persistence.file import FileStore
+from agentos.persistence.base import Store, Unit, Verdict
 from agentos.persistence.together import append_together
 from agentos.testing.log_units import LogUnits, append
+from agentos.testing.postgres import PostgresServer
 from tests.persistence.file_support import STORED, open_file, texts
 
 
@@ -78,16 +79,34 @@ async def test_a_handle_that_had_read_to_the_end_sees_them(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/store.db", "file:{}/store"])
-async def test_every_store_takes_them_and_leaves_out_what_does_not_fit(tmp_path: Path, url: str) -> None:
+async def test_every_store_takes_none_when_one_does_not_fit(tmp_path: Path, url: str) -> None:
     store = open_store(url.format(tmp_path))
     writer = await store.open("one")
     first, second, units = two_logs(writer)
     await append_together(store, units[:1])
 
-    verdicts = await append_together(store, units)
+    await check_none_of_them(store, first, second, units)
 
-    assert verdicts == [Verdict.CONFLICT, Verdict.STORED, Verdict.STORED]
+
+async def test_postgresql_takes_none_when_one_does_not_fit(postgres: PostgresServer) -> None:
+    store = open_store(postgres.new_schema_url())
+    writer = await store.open("one")
+    first, second, units = two_logs(writer)
+    await append_together(store, units[:1])
+
+    await check_none_of_them(store, first, second, units)
+
+
+async def check_none_of_them(store: Store, first: LogUnits, second: LogUnits, units: list[Unit]) -> None:
+    """The first unit is there; it does not fit any more, nor does one that is fenced, and the others fit by themselves."""
+    verdicts = await append_together(store, units)
+    of_another = [*units[1:2], msgspec.structs.replace(units[2], epoch=77), *units[2:]]
+    fenced = await append_together(store, of_another)
+    rest = await append_together(store, units[1:])
+
+    assert verdicts == [Verdict.CONFLICT] * 3
+    assert Verdict.STORED not in fenced
+    assert rest == [Verdict.STORED] * 2
     assert [entry.seq for entry in await store.entries(first.id)] == [1, 2]
     assert [entry.seq for entry in await store.entries(second.id)] == [1]
-    assert isinstance(store, FileStore) == url.startswith("file")
     await store.close()

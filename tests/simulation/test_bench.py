@@ -11,6 +11,7 @@ from agentos.persistence.memory import MemoryStore
 from agentos.testing.bench import __main__ as bench
 from agentos.testing.bench import (
     as_of,
+    borrow,
     entries,
     erasing,
     fork_bytes,
@@ -18,6 +19,7 @@ from agentos.testing.bench import (
     listing,
     opening,
     postgresql,
+    rounds,
     search,
     turn_bytes,
     turn_cost,
@@ -44,6 +46,8 @@ SMALL: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "fork": (lambda folder: fork_bytes.fork_bytes(folder, entries=40, forks=10), tuple(fork_bytes.FIGURES)),
     "as-of": (lambda folder: as_of.as_of(folder, entries=900, early=300, rounds=2), tuple(as_of.FIGURES)),
     "erase": (lambda folder: erasing.erasing(folder, 40, repeat=2), tuple(erasing.FIGURES)),
+    "borrow": (lambda folder: borrow.borrow(folder, 20, 50), tuple(borrow.FIGURES)),
+    "rounds": (lambda folder: rounds.rounds(folder, 2, slow_count=1), tuple(rounds.FIGURES)),
 }
 
 

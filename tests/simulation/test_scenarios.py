@@ -29,6 +29,8 @@ from agentos.testing.scenario_words import Expect, Step
 from tests.processes import new_processes, own_children
 
 NAMED = {
+    "hostile_script",
+    "shared_process_300",
     "approval_parked_over_a_restart",
     "cancel_with_two_of_three_running",
     "crash_and_resume",
@@ -192,7 +194,7 @@ def test_what_is_waited_for_in_vain_fails_and_says_how_it_stands(write: Write, m
         (("  - wait", "  - kill\n  - wait"), 1, "step 4: after crash, kill or close comes reopen"),
         (("title:", "settings: {depth: 3}\ntitle:"), 1, "no setting 'depth'"),
         (("title:", "systems: [os.system]\ntitle:"), 1, "no system 'os.system'; there are raises_on_boom"),
-        (("store: sqlite", "store: memory"), 1, "kill needs 'store: sqlite'"),
+        (("store: sqlite", "store: memory"), 1, "kill and command need 'store: sqlite'"),
         (("- text: ", "- txet: "), 10, "Object contains unknown field `txet`"),
     ],
 )
@@ -343,3 +345,74 @@ def test_a_scenario_runs_on_another_store_that_is_empty(write: Write, tmp_path: 
     assert (tmp_path / "elsewhere.db").exists()
     with pytest.raises(ConfigurationError, match="a scenario begins with nothing"):
         run_scenario(path, store=url)
+
+
+CROWD = """
+title: A crowd
+toolboxes:
+  bank: {tools: {pay: append}}
+agents:
+  - slug: clerk
+    copies: 3
+    toolboxes: [bank]
+    script:
+      - calls: [{tool: pay, arguments: {text: "{input}"}}]
+      - text: "{results}"
+steps:
+  - crowd: {agent: clerk, text: "{agent}", says: "SAYS"}
+  - expect: {effects: 3}
+"""
+
+
+def test_every_answer_of_a_crowd_is_compared(write: Write) -> None:
+    good = run_scenario(write(CROWD.replace("SAYS", "wrote {agent}")))
+    wrong = run_scenario(write(CROWD.replace("SAYS", "wrote clerk-002")))
+
+    assert good.failed == [], good.text()
+    assert [step.wrong[0] for step in wrong.failed] == ["2 of 3 answers are wrong"]
+    assert "clerk-003, round 1: completed, 'wrote clerk-003', expected 'wrote clerk-002'" in wrong.failed[0].wrong
+
+
+def test_processes_that_are_left_are_counted_and_a_file_is_waited_for(write: Write) -> None:
+    path = write(
+        """
+title: A script that leaves a child
+files:
+  leave: |
+    #!/bin/sh
+    case "$1" in
+      describe) echo '{"slug": "leave", "args": []}' ;;
+      run) sleep 1000 & touch there; wait ;;
+    esac
+toolboxes:
+  scripts: {kind: script, path: leave}
+agents:
+  - slug: main
+    tool_s: 5
+    toolboxes: [scripts]
+    script:
+      - calls: [{tool: leave, arguments: {}}]
+      - text: done
+steps:
+  - start: main
+  - ask: {text: go, background: true}
+  - wait_for: {file: there}
+  - expect: {processes: 2}
+  - advance: 6
+  - wait_for: {ended: main}
+  - expect: {processes: 1}
+"""
+    )
+
+    result = run_scenario(path)
+
+    assert [step.wrong for step in result.failed] == [["processes below: 0, expected 1"]]
+
+
+def test_a_command_that_says_something_else_fails_its_step(write: Write) -> None:
+    text = CROWD.replace("SAYS", "wrote {agent}").replace("title: A crowd", "title: A crowd\nstore: sqlite")
+    result = run_scenario(write(text + '  - command: {run: ps, says: ["no such word"], exit: 3}\n'))
+
+    (failed,) = result.failed
+    assert failed.wrong[0] == "it did not say 'no such word'"
+    assert failed.wrong[1].startswith("it ended with 0, expected 3")

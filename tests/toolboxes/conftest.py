@@ -35,6 +35,15 @@ class CallOf:
     def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         raise AssertionError("no inner call is expected")
 
+    def borrow(self, *_name: Any, **_how: Any) -> Any:
+        raise AssertionError("nothing to borrow is expected")
+
+    def borrow_from_thread(self, *_name: Any, **_how: Any) -> Any:
+        raise AssertionError("nothing to borrow is expected")
+
+    def resource(self, *_kind: Any, **_how: Any) -> Any:
+        raise AssertionError("nothing to borrow is expected")
+
     def progress(self, data: Any) -> None:
         raise AssertionError("no progress is expected")
 

@@ -6,13 +6,18 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal
 
+from agentos.lineage import Lineage
+from agentos.resources.kinds.sqlite_connection.link import Link, SqliteLimits
 from agentos.toolboxes.sqlite import SqliteToolbox
-from agentos.toolboxes.sqlite.link import SqliteLimits
 
 ENDLESS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)"
 """The beginning of a statement over all numbers from 1 on."""
+
+CALL: Any = SimpleNamespace(lineage=Lineage(), call_id=f"call_{'0' * 26}_1")
+"""What the toolbox looks at of a call's context."""
 
 
 def made(path: Path, script: str) -> Path:
@@ -39,10 +44,16 @@ async def opened(
 async def query(toolbox: SqliteToolbox, sql: str, parameters: Any = None) -> Any:
     """What one call gives."""
     arguments = {"sql": sql} if parameters is None else {"sql": sql, "parameters": parameters}
-    return await toolbox.call(toolbox.tools()[0].name, arguments, None)  # type: ignore[arg-type]
+    return await toolbox.call(toolbox.tools()[0].name, arguments, CALL)
 
 
 def rows(path: Path, sql: str = "SELECT text FROM notes ORDER BY id") -> list[Any]:
     """The first column of what stands in the file, past the toolbox."""
     with closing(sqlite3.connect(path)) as db:
         return [row[0] for row in db.execute(sql)]
+
+
+def first_link(toolbox: SqliteToolbox) -> Link:
+    """The connection that the toolbox has opened, as its threads use it."""
+    with toolbox.resources[-1].borrow_nowait() as connection, connection.link() as link:
+        return link

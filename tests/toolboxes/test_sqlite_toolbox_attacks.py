@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from agentos.resources.kinds.sqlite_connection.guard import DatabaseAccess, Guard
+from agentos.resources.kinds.sqlite_connection.link import SqliteLimits, open_link
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.sqlite.guard import DatabaseAccess, Guard
-from agentos.toolboxes.sqlite.link import SqliteLimits, open_link
 from tests.toolboxes.sqlite_support import made, opened, query
 
 

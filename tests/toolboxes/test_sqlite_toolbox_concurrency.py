@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from agentos.ids import Name
+from agentos.resources.kinds.sqlite_connection.guard import DatabaseAccess
+from agentos.resources.kinds.sqlite_connection.link import SqliteLimits, open_link
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.sqlite import SqliteToolbox
-from agentos.toolboxes.sqlite.guard import DatabaseAccess
-from agentos.toolboxes.sqlite.link import SqliteLimits, open_link
 from agentos.toolboxes.sqlite.query import Query
-from tests.toolboxes.sqlite_support import ENDLESS, made, opened, query
+from tests.toolboxes.sqlite_support import ENDLESS, first_link, made, opened, query
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ async def test_a_cancelled_query_is_interrupted_even_where_it_does_not_look_at_t
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(path, "read-only") as toolbox:
-        toolbox._idle[0].db.set_progress_handler(None, 0)
+        first_link(toolbox).db.set_progress_handler(None, 0)
         running = asyncio.create_task(query(toolbox, f"{ENDLESS} SELECT count(*) FROM c"))
         await asyncio.sleep(0.05)
         await cancelled(running)
@@ -187,7 +187,7 @@ async def test_a_statement_that_does_not_look_up_is_left_behind_after_its_grace(
     entered = threading.Event()
     toolbox = SqliteToolbox("notes", path=path, access="read-only", limits=SqliteLimits(stop_s=0.05))
     await toolbox.open()
-    link = toolbox._idle[0]
+    link = first_link(toolbox)
 
     def stubborn() -> int:
         entered.set()

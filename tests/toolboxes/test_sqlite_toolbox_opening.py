@@ -13,8 +13,8 @@ import pytest
 
 from agentos.errors import ConfigurationError
 from agentos.persistence.sqlite.file import APPLICATION_ID
+from agentos.resources.kinds.sqlite_connection.link import STORE_APPLICATION_ID
 from agentos.toolboxes.sqlite import SqliteToolbox
-from agentos.toolboxes.sqlite.link import STORE_APPLICATION_ID
 from tests.toolboxes.sqlite_support import ENDLESS, made, opened, query, rows
 
 

@@ -7,7 +7,7 @@ import pytest
 from agentos.components import Access, ToolboxSharing
 from agentos.ids import Name
 from agentos.resources import Slots
-from agentos.resources.slots import Caller
+from agentos.resources.borrowing import Caller
 
 READ, WRITE = Access.READ, Access.WRITE
 OUTER, OTHER, INNER, THIRD = (("conversation_a", n) for n in range(1, 5))
@@ -35,7 +35,7 @@ def test_room_that_a_caller_holds_never_comes_free_for_what_it_waits_for(sharing
     took = take(desk, OUTER), take(desk, INNER)
 
     assert took == (True, False)
-    assert desk.would_wait_for_ever(INNER, [OUTER])
+    assert desk.deadlock(INNER, [OUTER])
     assert desk.statistics()[0].waiters == ()
 
 
@@ -44,7 +44,7 @@ def test_room_that_somebody_else_holds_comes_free() -> None:
     take(desk, OTHER)
     take(desk, INNER)
 
-    assert not desk.would_wait_for_ever(INNER, [OUTER])
+    assert not desk.deadlock(INNER, [OUTER])
     assert desk.statistics()[0].waiters == (INNER,)
 
 
@@ -52,7 +52,7 @@ def test_a_pool_is_stuck_with_the_last_of_those_who_hold_it() -> None:
     pool = slots(ToolboxSharing.POOL, 2)
     for caller in (OUTER, OTHER, INNER, THIRD):
         take(pool, caller)
-    first, second = pool.would_wait_for_ever(INNER, [OUTER]), pool.would_wait_for_ever(THIRD, [OTHER])
+    first, second = bool(pool.deadlock(INNER, [OUTER])), bool(pool.deadlock(THIRD, [OTHER]))
 
     assert (first, second) == (False, True)
     pool.give_back(OTHER)
@@ -64,7 +64,7 @@ def test_a_reader_behind_a_writer_waits_for_its_own_caller() -> None:
     took = take(book, OUTER, READ), take(book, OTHER, WRITE), take(book, INNER, READ)
 
     assert took == (True, False, False)
-    assert book.would_wait_for_ever(INNER, [OUTER])
+    assert book.deadlock(INNER, [OUTER])
     book.give_back(OUTER)
     assert book.holds(OTHER)
 
@@ -75,7 +75,7 @@ def test_two_calls_that_each_want_what_the_other_holds_are_stuck_over_two_toolbo
     take(boxes, OTHER, toolbox="shelf")
     take(boxes, INNER, toolbox="shelf")
     take(boxes, THIRD, toolbox="desk")
-    first, second = boxes.would_wait_for_ever(INNER, [OUTER]), boxes.would_wait_for_ever(THIRD, [OTHER])
+    first, second = bool(boxes.deadlock(INNER, [OUTER])), bool(boxes.deadlock(THIRD, [OTHER]))
 
     assert (first, second) == (False, True)
     boxes.give_back(OTHER)
@@ -86,5 +86,5 @@ def test_a_call_that_holds_room_or_asked_for_none_does_not_wait() -> None:
     desk = slots(ToolboxSharing.EXCLUSIVE)
     take(desk, OUTER)
 
-    assert not desk.would_wait_for_ever(OUTER, [OTHER])
-    assert not desk.would_wait_for_ever(INNER, [OUTER])
+    assert not desk.deadlock(OUTER, [OTHER])
+    assert not desk.deadlock(INNER, [OUTER])

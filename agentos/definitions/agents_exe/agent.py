@@ -13,7 +13,8 @@ from agentos.definitions.agents_exe.calls import read_calls
 from agentos.definitions.agents_exe.envelope import SLUG, SLUG_WORDS, is_agents_exe, opened
 from agentos.definitions.agents_exe.form import Draft
 from agentos.definitions.agents_exe.helpers import Helpers, read_helpers
-from agentos.definitions.agents_exe.lacking import MCP, OPENAPI, POSTGREST, developer, lua, skills
+from agentos.definitions.agents_exe.lacking import MCP, OPENAPI, POSTGREST, developer, skills
+from agentos.definitions.agents_exe.lua import lua
 from agentos.definitions.agents_exe.reading import Notes, Part, folded, quoted
 from agentos.definitions.agents_exe.sandbox import Sandboxes
 from agentos.definitions.agents_exe.sqlite import sqlite

@@ -13,26 +13,11 @@ from agentos.definitions.source import Keys
 
 _SERVER = ("specUrl", "baseUrl", "headers", "token", "filter", "secrets", *COMMON)
 _DEVELOPER = ("name", "description", "capabilities", "fileSandbox", *COMMON)
-_LUA = (
-    "name",
-    "description",
-    "maxMemoryMB",
-    "maxExecutionTimeSeconds",
-    "allowedTools",
-    "allowedPaths",
-    "allowedHosts",
-    "fileSandbox",
-    *COMMON,
-)
 _MCP = ("name", "executable", "args", "env", *COMMON)
 
 
 def developer(boxes: Boxes, found: Tagged) -> None:
     _named(boxes, found, "developer", _DEVELOPER)
-
-
-def lua(boxes: Boxes, found: Tagged) -> None:
-    _named(boxes, found, "lua", _LUA)
 
 
 def _mcp(boxes: Boxes, found: Tagged) -> None:

@@ -87,15 +87,21 @@ class BundleReader:
             raise self._damaged(part.file, 0, f"it has {lines}, and {part.entries:,} are said")
 
     def units(self, part: LogPart) -> Iterator[list[StoredEntry]]:
-        """The same, unit by unit. Raises BundleDamaged; also for a unit without end, beyond bundle_unit_entries_max."""
+        """The same, unit by unit. Raises BundleDamaged; also for a unit without end, beyond bundle_unit_entries_max or
+        bundle_unit_bytes_max."""
         held: list[StoredEntry] = []
+        size = 0
         for entry in self.entries(part):
             if held and entry.unit != held[0].unit:
                 yield held
-                held = []
+                held, size = [], 0
+            size += _size(entry)
             if len(held) >= self.limits.bundle_unit_entries_max:
                 most = f"{self.limits.bundle_unit_entries_max:,} (bundle_unit_entries_max)"
                 raise self._damaged(part.file, 0, f"unit {entry.unit} has more than {most} entries")
+            if size > self.limits.bundle_unit_bytes_max:
+                most = f"{self.limits.bundle_unit_bytes_max:,} (bundle_unit_bytes_max)"
+                raise self._damaged(part.file, 0, f"unit {entry.unit} has more than {most} bytes")
             held.append(entry)
         if held:
             yield held
@@ -240,6 +246,11 @@ class BundleReader:
 
     def _damaged(self, member: str, line: int, reason: str) -> BundleDamaged:
         return BundleDamaged(str(self.path), member, line, reason)
+
+
+def _size(entry: StoredEntry) -> int:
+    """About how many bytes it takes."""
+    return len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)
 
 
 def is_bundle(path: Path) -> bool:

@@ -19,27 +19,30 @@ import msgspec
 from agentos import codec
 from agentos.clock import Clock, SystemClock
 from agentos.components import AgentContext, ConversationConfig
-from agentos.errors import ImportRefused
+from agentos.errors import ImportRefused, StoreError
 from agentos.events.entry import Registry, decode_entry, seed_digest
 from agentos.events.kinds import Snapshot
+from agentos.history.bundle.admitting import IMPORT_BYTES_MAX, check_admitted
+from agentos.history.bundle.answers import Answers
 from agentos.history.bundle.archive import BundleReader
-from agentos.history.bundle.check import check_bundle
 from agentos.history.bundle.declared import Declared, declared_by
+from agentos.history.bundle.kinship import Kinship
 from agentos.history.bundle.manifest import LogPart
 from agentos.history.bundle.pausing import Pausing
 from agentos.history.bundle.placing import Place, Placed, place_of
+from agentos.history.bundle.plausible import Plausible
 from agentos.history.copy.rebuilding import Rebuilding
 from agentos.history.report import Finder
 from agentos.history.verify.folding import Folding
 from agentos.history.verify.snapshots import compare_snapshots
 from agentos.ids import Digest, Kind, LogId, RandomSalts, SaltSource
-from agentos.persistence.base import Store, StoredEntry, Unit, Verdict
-from agentos.persistence.together import append_together
+from agentos.persistence.base import Store, StoredEntry, Unit
+from agentos.persistence.together import append_together, fit_together
 from agentos.settings import Settings
 from agentos.world import World
 
-IMPORT_BYTES_MAX = 256 * 1024 * 1024
-"""How many bytes of logs and definitions one import takes: all of it is in memory at once, and one transaction."""
+TRIES = 3
+"""How often an import is built anew when another one, or a kernel, was faster with one of its conversations."""
 
 
 class ArrivedLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,14 +83,20 @@ async def import_bundle(
     dry_run finds out all the same in a store that exists, which is only read.
     Errors: ImportRefused, which names the log or the difference, and then nothing is stored; BundleDamaged; StoreError.
     """
-    arrival = _Arrival(store, bundle)
-    arrival.check(bytes_max)
+    check_admitted(bundle, bytes_max)
     writer = 0 if dry_run else await store.open(uuid.uuid4().hex)
     now, salts, settings = (clock or SystemClock()).now(), salts or RandomSalts(), settings or Settings()
-    await arrival.build(Pausing(str(bundle.path), writer, now, arrival.context, arrival.registry, salts, settings))
-    if not dry_run:
-        await arrival.store()
-    return arrival.told()
+    for _ in range(TRIES):
+        arrival = _Arrival(store, bundle)
+        answers = Answers(arrival.entries_of, arrival.registry, salts)
+        pausing = Pausing(str(bundle.path), writer, now, arrival.context, arrival.registry, salts, settings, answers)
+        await arrival.build(pausing, Plausible(str(bundle.path), now))
+        if dry_run or await arrival.store():
+            return arrival.told()
+    raise ImportRefused(
+        str(bundle.path),
+        f"others stored some of it in {store.url} {TRIES} times, each time before it was; import again",
+    )
 
 
 class _Arrival:
@@ -104,26 +113,7 @@ class _Arrival:
         self._told: list[ArrivedLog] = []
         self._definitions = 0
 
-    def check(self, bytes_max: int) -> None:
-        """Raises ImportRefused for what may not come in, whatever the store holds."""
-        manifest = self._bundle.manifest
-        report = check_bundle(self._bundle, differences_max=1)
-        for difference in report.differences:
-            more = f" and {report.more} more" if report.more else ""
-            raise ImportRefused(self._path, f"{difference}{more}; 'agentos verify {self._path}' tells all differences")
-        if manifest.redacted:
-            raise ImportRefused(
-                self._path, "it is redacted: without its texts no conversation can go on; export it without --redact"
-            )
-        size = sum(part.bytes for part in self._parts) + sum(part.bytes for part in manifest.definitions)
-        if size > bytes_max:
-            raise ImportRefused(
-                self._path,
-                f"its conversations have {size:,} bytes, and an import takes {bytes_max:,} (IMPORT_BYTES_MAX) at once;"
-                " export them one by one, or take the whole store with 'agentos copy'",
-            )
-
-    async def build(self, pausing: Pausing) -> None:
+    async def build(self, pausing: Pausing, plausible: Plausible) -> None:
         """All units, none of them stored. Raises ImportRefused."""
         for definition in self._bundle.manifest.definitions:
             body = self._bundle.definition(definition)
@@ -131,11 +121,16 @@ class _Arrival:
             self._bodies[definition.digest] = definition.kind, body
         for part in self._parts:
             self._entries[part.id] = list(self._bundle.entries(part))
+        kinship = Kinship(self._store, self._path, self._parts)
         for part in self._parts:
             placed = await place_of(self._store, self._path, part, self._entries[part.id])
             try:
-                self._add(placed, pausing)
-            except ImportRefused:
+                if placed.place is not Place.THERE:
+                    for entry in self._entries[part.id]:
+                        plausible.check(part.id, entry)
+                    await kinship.check(part, [*self._shared(part), *self._entries[part.id]])
+                self._add(placed, pausing, plausible)
+            except (ImportRefused, StoreError):
                 raise
             except Exception as error:  # what was chained by somebody else may follow no rule at all
                 raise ImportRefused(self._path, f"{part.id} cannot be folded ({type(error).__name__})") from error
@@ -143,17 +138,9 @@ class _Arrival:
                 self._world.unload(LogId(part.id))
         await self._add_definitions()
 
-    async def store(self) -> None:
-        """Raises ImportRefused when somebody else stored one of these logs meanwhile."""
-        if not self._units:
-            return
-        verdicts = await append_together(self._store, self._units)
-        for unit, verdict in zip(self._units, verdicts, strict=True):
-            if verdict is not Verdict.STORED:
-                raise ImportRefused(
-                    self._path,
-                    f"{unit.log} is {verdict.value} in {self._store.url}: somebody else stores it; import again",
-                )
+    async def store(self) -> bool:
+        """All units; False, and then none, when somebody else stored one of these logs since they were built."""
+        return not self._units or fit_together(await append_together(self._store, self._units))
 
     def told(self) -> Arrived:
         left_out = Counter(part.kind for part in self._bundle.manifest.logs if part.kind != Kind.CONVERSATION.value)
@@ -165,11 +152,13 @@ class _Arrival:
             declared=declared_by(self._bodies.values()),
         )
 
-    def _add(self, placed: Placed, pausing: Pausing) -> None:
+    def _add(self, placed: Placed, pausing: Pausing, plausible: Plausible) -> None:
         """The units of one log, with the one that pauses it where one has to."""
         part = placed.part
         self._check_snapshots(part)
         units, rebuilt = self._rebuilt(placed)
+        for unit in units:
+            plausible.check_rows(part.id, unit)
         config = rebuilt.config
         pause = self._pause(placed, pausing) if units and rebuilt.has_work else None
         self._units += [*units, *([pause] if pause is not None else [])]
@@ -245,6 +234,11 @@ class _Arrival:
             upto = min(upto, by_id[above].upto)
             above = by_id[above].forked_from
         return found
+
+    def entries_of(self, log: str) -> list[StoredEntry]:
+        """Of a log of the bundle, with those that it shares as a fork; none of another."""
+        part = next((part for part in self._parts if part.id == log), None)
+        return [*self._shared(part), *self._entries[part.id]] if part is not None else []
 
     async def _add_definitions(self) -> None:
         """With the first unit: those that the store does not have. Their digests were found to fit."""

@@ -20,7 +20,7 @@ from agentos.clock import Clock, SystemClock
 from agentos.components import AgentConfig, TurnConfig
 from agentos.errors import CodecError, ExportRefused, StoreDamaged
 from agentos.events.entry import Head, digest_of_body, seed_digest
-from agentos.history.bundle.choosing import Chosen, choose
+from agentos.history.bundle.choosing import Chosen, choose_from
 from agentos.history.bundle.limits import BundleLimits
 from agentos.history.bundle.lines import encode_line
 from agentos.history.bundle.manifest import (
@@ -81,7 +81,7 @@ async def export_bundle(
     limits = limits or BundleLimits()
     for n in range(TRIES):
         rows: dict[str, LogRow] = {row.id: row for row in await store.logs()}
-        chosen = choose(rows, conversation, store.url)
+        chosen = await choose_from(store, rows, conversation)
         try:
             with bundle_file(path, limits, force=force) as writer:
                 export = _Export(store, writer, path, limits, redact=redact)

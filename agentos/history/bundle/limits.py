@@ -29,6 +29,8 @@ class BundleLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Entries of one log."""
     bundle_unit_entries_max: int = 100_000
     """The entries of one unit, which are stored together."""
+    bundle_unit_bytes_max: int = 256 * 1024 * 1024
+    """Heads and values of one unit."""
     bundle_delegations_max: int = 1_000_000
     """Ends of delegated calls whose child stands later in the bundle, at any time of a verification."""
     bundle_definition_bytes_max: int = 64 * 1024 * 1024

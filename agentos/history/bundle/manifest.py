@@ -21,6 +21,8 @@ NOBODY = 0
 
 _Digits = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}\\Z")]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Epoch = Annotated[int, msgspec.Meta(ge=0, le=2**53 - 1)]
+"""Every owner counts one on, so that the last number a store can hold would leave none for the next."""
 _Word = Annotated[str, msgspec.Meta(max_length=200)]
 _Id = Annotated[str, msgspec.Meta(pattern="^(program|agent|toolbox|conversation)_[0-7][0-9a-hjkmnp-tv-z]{25}\\Z")]
 _CallId = Annotated[str, msgspec.Meta(pattern="^call_[0-7][0-9a-hjkmnp-tv-z]{25}_[1-9][0-9]{0,17}\\Z")]
@@ -39,7 +41,7 @@ class LogPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     id: _Id
     kind: _Word
-    epoch: _Count
+    epoch: _Epoch
     seq: _Count
     digest: _Digits
     file: _File

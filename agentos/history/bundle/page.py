@@ -18,6 +18,8 @@ from agentos.history.bundle.page_rows import ROWS_MAX, Budget, count_nodes, rows
 from agentos.history.bundle.page_style import STYLE
 from agentos.history.lineage.tree import Node, Tokens, Tree, printable
 
+LAST_US = 253_402_300_799_000_000
+"""The end of the year 9999: what is later is no time of a calendar."""
 TREES_SHOWN_MAX = 500
 """How many trees a page shows."""
 
@@ -62,7 +64,8 @@ def _sums(trees: Sequence[Tree]) -> Iterator[str]:
         "tokens out": tokens.output,
     }
     yield '<ul class="sums">'
-    yield from (f"<li><b>{count:,}</b>{what}</li>" for what, count in shown.items())
+    named = {what.removesuffix("s") if count == 1 else what: count for what, count in shown.items()}
+    yield from (f"<li><b>{count:,}</b>{what}</li>" for what, count in named.items())
     yield f'<li class="{"badly" if badly else "well"}"><b>{badly:,}</b>not well</li></ul>\n'
 
 
@@ -108,6 +111,8 @@ def _count_bad(root: Node) -> int:
 
 
 def _time(at_us: int) -> str:
+    if not 0 <= at_us <= LAST_US:
+        return f"{at_us} us"
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -21,6 +21,7 @@ from agentos.errors import ImportRefused
 from agentos.events.entry import Registry
 from agentos.events.intake import Control, ControlItem, Item
 from agentos.events.kinds import Snapshot
+from agentos.history.bundle.answers import Answers
 from agentos.history.verify.waiting import times_waited_for
 from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Micros, SaltSource
 from agentos.journal import Head, Times, fold, seal
@@ -34,7 +35,8 @@ Pinned = Callable[[Digest], AgentContext]
 
 
 class Pausing:
-    """Pauses conversations. pinned gives contexts by their digest; writer is the number of this process in the store."""
+    """Pauses conversations. pinned gives contexts by their digest; writer is the number of this process in the store;
+    answers has what a conversation that waits for its children is to find in its inbox."""
 
     def __init__(
         self,
@@ -45,9 +47,10 @@ class Pausing:
         registry: Registry,
         salts: SaltSource,
         settings: Settings,
+        answers: Answers,
     ) -> None:
         self._path, self._writer, self._now, self._pinned = path, writer, now, pinned
-        self._registry, self._salts, self._settings = registry, salts, settings
+        self._registry, self._salts, self._settings, self._answers = registry, salts, settings, answers
 
     def unit(self, row: LogRow, entries: Sequence[StoredEntry]) -> Unit | None:
         """The unit that comes behind all these, those included which a fork shares; None when nothing is left to do.
@@ -66,6 +69,7 @@ class Pausing:
             )
         unit = self._sealed(row, slice_, times, state.status, _last_snapshot(entries))
         unit.wakeups = _times_of(row.id, slice_, state.open_turn)
+        unit.posts = self._answers.waited_for(row.id, slice_)
         return unit
 
     def _sealed(self, row: LogRow, slice_: Slice, times: Times, status: ConversationStatus, snapshot: int) -> Unit:
@@ -90,8 +94,8 @@ class _Asleep:
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return False
 
-    def deadlock(self, view: View, call: int) -> bool:
-        return False
+    def deadlock(self, view: View, call: int) -> None:
+        return None
 
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         raise AssertionError("no turn begins in a conversation that is paused")

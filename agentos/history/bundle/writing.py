@@ -177,6 +177,8 @@ def bundle_file(path: Path, limits: BundleLimits, *, force: bool = False) -> Ite
 
     Errors: ExportRefused when something is there already, and force is not given; OSError.
     """
+    if path.is_dir():
+        raise ExportRefused(f"{path}: it is a folder; name a file in it")
     if not force and os.path.lexists(path):
         raise _is_there(path)
     if not path.parent.is_dir():

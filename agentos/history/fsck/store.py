@@ -19,6 +19,7 @@ from agentos.history.report import Difference, Finder, Report
 from agentos.history.verify.store import verify_store
 from agentos.history.verify.values import KEPT
 from agentos.ids import Kind, is_id
+from agentos.kernel.held import is_held
 from agentos.persistence.base import LogRow, Store
 from agentos.persistence.mending import Mendable
 
@@ -32,12 +33,16 @@ _BESIDE = frozenset({("logs", "erased_at"), ("entries", "child_head")})
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """A log with work to do whose writer is gone. writer is 0 when it never had one, as in a copy."""
+    """A log with work to do whose writer is gone. writer is 0 when it never had one, as in a copy; held, when it came by an
+    import, and no kernel takes it up before somebody says so."""
 
     log: str
     writer: int
+    held: bool = False
 
     def __str__(self) -> str:
+        if self.held:
+            return f"{self.log}: open, and held since an import paused it; 'agentos unpause {self.log}' lets it go on"
         whose = f"writer {self.writer} is gone" if self.writer else "it belongs to nobody"
         return f"{self.log}: open, and {whose}; 'agentos run --resume' takes it up"
 
@@ -107,7 +112,8 @@ async def _pairs(store: Store, row: LogRow) -> list[Difference]:
 async def _left(store: Store) -> list[Left]:
     alive = {writer.n for writer in await store.writers() if writer.alive}
     rows = [await store.log(log) for log in await store.open_logs()]
-    return [Left(log=row.id, writer=row.owner) for row in rows if row is not None and row.owner not in alive]
+    gone = [row for row in rows if row is not None and row.owner not in alive]
+    return [Left(log=row.id, writer=row.owner, held=await is_held(store, row)) for row in gone]
 
 
 def _finding(difference: Difference, *, broken: bool, mendable: bool) -> Finding:

@@ -11,6 +11,8 @@ from agentos.errors import ConfigurationError
 
 SHOWN_CHARS = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999."""
 _SEQ = re.compile(r"[0-9]{1,18}")
 _AGO = re.compile(r"([0-9]{1,6}) ?(s|m|h|d|w|seconds?|minutes?|hours?|days?|weeks?) ago")
 _UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -40,7 +42,9 @@ def parse_point(text: str, now: int) -> Point:
 
 
 def iso_time(at: int) -> str:
-    """Microseconds as text, as in the views."""
+    """Microseconds as text, as in the views; a number that is no time of a calendar stays one."""
+    if not _FIRST_US <= at <= _LAST_US:
+        return f"{at} us"
     return (_EPOCH + timedelta(microseconds=at)).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

@@ -11,7 +11,15 @@ from itertools import zip_longest
 
 import msgspec
 
-from agentos.components import AgentContext, CallConfig, ConversationState, ConversationStatus, Narrowing, TurnState
+from agentos.components import (
+    AgentContext,
+    CallConfig,
+    ConversationState,
+    ConversationStatus,
+    CycleLink,
+    Narrowing,
+    TurnState,
+)
 from agentos.errors import CodecError, StoreDamaged
 from agentos.events.entry import ERASED, Draft, Entry, Head, Registry, decode_head, entry_of
 from agentos.events.kinds import (
@@ -20,6 +28,7 @@ from agentos.events.kinds import (
     CallStarted,
     ConversationForked,
     EntryData,
+    ResourceNoted,
     Snapshot,
     TurnStarted,
 )
@@ -259,7 +268,7 @@ class Recorded:
     def __init__(self, unit: Unit, pinned: Pinned) -> None:
         self.pinned = pinned
         self._started = {head.call for head in unit.heads if head.kind == CallStarted.kind}
-        self._deadlocked = {entry.call for entry in unit.looked_at if _is_deadlock(entry.data)}
+        self._deadlocks = {entry.call: () for entry in unit.looked_at if _is_deadlock(entry.data)} | _cycles(unit)
         self._pins = [*unit.pins]
         self.asked: list[tuple[int, tuple[Narrowing, ...]]] = []
         self.asked_in_vain = False
@@ -267,8 +276,8 @@ class Recorded:
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return call in self._started
 
-    def deadlock(self, view: View, call: int) -> bool:
-        return call in self._deadlocked
+    def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
+        return self._deadlocks.get(call)
 
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         """Where none is recorded, none was to be had: asking for it raised then, and raises now."""
@@ -285,3 +294,12 @@ def _decoded(log: LogId, stored: StoredEntry, head: Head, registry: Registry) ->
 
 def _is_deadlock(data: EntryData) -> bool:
     return isinstance(data, CallFinished) and data.call_kind == "deadlock" and data.source is CallSource.DECIDED
+
+
+def _cycles(unit: Unit) -> dict[int, tuple[CycleLink, ...]]:
+    """The waits of each deadlock that was decided on; logs of old do not tell them."""
+    return {
+        entry.call: entry.data.cycle
+        for entry in unit.looked_at
+        if isinstance(entry.data, ResourceNoted) and entry.data.decided
+    }

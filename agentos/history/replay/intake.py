@@ -40,6 +40,7 @@ from agentos.events.intake import (
     Probed,
     Progress,
     Resolve,
+    ResourceNote,
     Resume,
     Start,
     Wake,
@@ -61,6 +62,7 @@ from agentos.events.kinds import (
     InputReceived,
     ModelFinished,
     PayloadErased,
+    ResourceNoted,
     TurnCancelling,
     TurnResumed,
     WakeFired,
@@ -267,6 +269,14 @@ def _doubted(entry: Entry, data: CallDoubted) -> Item | None:
     return Probed(call=entry.call, status=CallStatus.UNKNOWN, text=entry.private[0][1])
 
 
+def _noted(entry: Entry, data: ResourceNoted) -> Item | None:
+    if data.decided:
+        return None
+    return ResourceNote(
+        call=entry.call, what=data.what, resource=data.resource, of=data.of, ms=data.ms, cycle=data.cycle
+    )
+
+
 def _resolve(entry: Entry, data: CallResolved) -> Item:
     private = dict(entry.private)
     return Resolve(
@@ -290,6 +300,7 @@ _MAKE: dict[type[EntryData], Callable[[Entry, Any], Item | None]] = {
     HookDecided: _hook_report,
     ApprovalDecided: _answer,
     CallResolved: _resolve,
+    ResourceNoted: _noted,
     CallProgress: lambda entry, data: Progress(call=entry.call, data=entry.private[0][1]),
     TurnCancelling: _cancel,
     WakeFired: lambda entry, data: Wake(reason=data.reason, turn=entry.turn, call=data.call),

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from agentos.persistence.base import LogRow
+from agentos.persistence.base import Store
 
 FORKS_MAX = 100
 """How many forks are named with a hit."""
 
+_FORKS = "select id, upto from logs where forked_from = ? order by n limit ?"
 
-def forks_sharing(rows: Mapping[str, LogRow], log: str, seq: int) -> tuple[str, ...]:
-    """Forks of the log, and forks of these, that were taken behind the entry at seq; in the order of rows."""
-    found: dict[str, None] = {log: None}
-    for row in rows.values():  # a parent is older than its forks
-        if row.forked_from in found and row.upto >= seq:
-            found[row.id] = None
-            if len(found) > FORKS_MAX:
-                break
-    return tuple(found)[1:]
+
+class Forks:
+    """Asks the store once for the forks of each log."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._forks: dict[str, list[tuple[str, int]]] = {}
+
+    async def sharing(self, log: str, seq: int) -> tuple[str, ...]:
+        """Forks of the log, and forks of these, that were taken behind the entry at seq. Raises StoreError."""
+        found: list[str] = []
+        waiting = [log]
+        while waiting and len(found) < FORKS_MAX:
+            shared = [fork for fork, upto in await self._of(waiting.pop(0)) if upto >= seq]
+            found += shared
+            waiting += shared
+        return tuple(found[:FORKS_MAX])
+
+    async def _of(self, log: str) -> list[tuple[str, int]]:
+        if log not in self._forks:
+            rows = (await self._store.query(_FORKS, (log, FORKS_MAX))).rows
+            self._forks[log] = [(str(fork), int(upto)) for fork, upto in rows]
+        return self._forks[log]

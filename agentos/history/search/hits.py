@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 
 import msgspec
 
-from agentos.history.search.forks import forks_sharing
+from agentos.history.search.forks import Forks
 from agentos.history.search.texts import texts_of
 from agentos.ids import call_id, turn_id
-from agentos.persistence.base import LogRow, Store
+from agentos.persistence.base import Store
 from agentos.persistence.search_index import SearchIndex
 from agentos.persistence.search_marks import Snippet, snippets_of
 from agentos.persistence.search_rows import Asked, IndexHit
@@ -48,8 +47,9 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 class HitReader:
     """Reads hits back from the store, which alone says what stands there."""
 
-    def __init__(self, store: Store, index: SearchIndex, rows: Mapping[str, LogRow], limit_s: float) -> None:
-        self._store, self._index, self._rows, self._limit_s = store, index, rows, limit_s
+    def __init__(self, store: Store, index: SearchIndex, limit_s: float) -> None:
+        self._store, self._index, self._limit_s = store, index, limit_s
+        self._forks = Forks(store)
         self._facts: dict[str, tuple[str, str]] = {}
 
     async def hits(self, asked: Asked, limit: int) -> list[Hit]:
@@ -98,7 +98,7 @@ class HitReader:
             at=hit.at,
             snippet=snippet.text,
             marks=snippet.marks,
-            forks=forks_sharing(self._rows, hit.log, hit.seq),
+            forks=await self._forks.sharing(hit.log, hit.seq),
         )
 
     async def _of(self, log: str) -> tuple[str, str]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from agentos.history.reading import PAGE_ENTRIES
+from agentos.history.search.moved import moved_since
 from agentos.history.search.texts import KINDS, introduced, texts_of
+from agentos.ids import Kind
 from agentos.persistence.base import LogRow, Store, StoredEntry
 from agentos.persistence.search_index import SearchIndex
 from agentos.persistence.search_rows import IndexedLog, IndexedText, Portion
@@ -29,12 +31,23 @@ class Indexing(NamedTuple):
 Tell = Callable[[Indexing], None]
 
 
-async def bring_up_to_date(
-    store: Store, index: SearchIndex, rows: Mapping[str, LogRow], tell: Tell | None = None
+async def bring_up_to_date(store: Store, index: SearchIndex, tell: Tell | None = None) -> None:
+    """What is erased, gone or not what it was leaves the index; what was said since comes in. Raises StoreError."""
+    moved, standing = await moved_since(store, index)
+    if moved is None:
+        rows: dict[str, LogRow] = {row.id: row for row in await store.logs(Kind.CONVERSATION.value)}
+        await _compare(store, index, rows, await asyncio.to_thread(index.logs), tell)
+    elif moved:
+        await _compare(store, index, moved, await asyncio.to_thread(index.logs, moved), tell)
+    if standing != await asyncio.to_thread(index.standing):
+        await asyncio.to_thread(index.stand, standing)
+
+
+async def _compare(
+    store: Store, index: SearchIndex, rows: Mapping[str, LogRow], known: dict[str, IndexedLog], tell: Tell | None
 ) -> None:
-    """rows are the conversations of the store, parents before forks. What is erased, gone or not what it was leaves the
-    index. Raises StoreError."""
-    known = await asyncio.to_thread(index.logs)
+    """rows are conversations as the store has them, parents before forks; known as the index has these, and others only
+    when they are gone."""
     erased = [log for log, row in known.items() if not row.erased and log in rows and rows[log].erased_at is not None]
     if erased:
         await asyncio.to_thread(index.forget, erased)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Literal
 
@@ -13,8 +13,7 @@ from agentos.errors import IndexDamaged, QueryRefused
 from agentos.history.search.hits import Hit, HitReader
 from agentos.history.search.indexing import Tell, bring_up_to_date
 from agentos.history.search.words import match_of
-from agentos.ids import Kind
-from agentos.persistence.base import LogRow, Store
+from agentos.persistence.base import Store
 from agentos.persistence.search_index import SearchIndex
 from agentos.persistence.search_place import turn_at
 from agentos.persistence.search_rows import Asked
@@ -113,8 +112,7 @@ class Search:
         rebuild: bool,
         tell: Tell | None,
     ) -> Found:
-        rows: dict[str, LogRow] = {row.id: row for row in await self._store.logs(Kind.CONVERSATION.value)}
-        behind = not await self._catch_up(rows, rebuild=rebuild, tell=tell)
+        behind = not await self._catch_up(rebuild=rebuild, tell=tell)
         asked = Asked(
             match=match,
             role=wanted.role,
@@ -126,7 +124,7 @@ class Search:
             newest=newest,
             after=after,
         )
-        hits = await HitReader(self._store, self._index, rows, self._limit_s).hits(asked, limit + 1)
+        hits = await HitReader(self._store, self._index, self._limit_s).hits(asked, limit + 1)
         texts = await asyncio.to_thread(self._index.count)
         return Found(
             hits=tuple(hits[:limit]),
@@ -137,7 +135,7 @@ class Search:
             behind=behind,
         )
 
-    async def _catch_up(self, rows: Mapping[str, LogRow], *, rebuild: bool, tell: Tell | None) -> bool:
+    async def _catch_up(self, *, rebuild: bool, tell: Tell | None) -> bool:
         """Whether it was this process's turn. Where no file can be written, the index is made in memory."""
         with ExitStack() as held:
             try:
@@ -150,7 +148,7 @@ class Search:
                 self._index.remove()
             await asyncio.to_thread(self._index.open)
             if ours:
-                await bring_up_to_date(self._store, self._index, rows, tell)
+                await bring_up_to_date(self._store, self._index, tell)
             return ours
 
     async def _chosen(self, wanted: Wanted) -> Collection[str] | None:

@@ -82,8 +82,8 @@ class Deciding:
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
         return True
 
-    def deadlock(self, view: View, call: int) -> bool:
-        return False
+    def deadlock(self, view: View, call: int) -> None:
+        return None
 
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         return self._context

@@ -7,6 +7,7 @@ that is missing without a receipt was taken away, and one that stands behind a r
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from collections.abc import Sequence
 
 from agentos.history.report import Finder
@@ -33,8 +34,8 @@ class Values:
         self.count = 0
         self.erased_at: int | None = None
         self._finder, self._redacted = finder, redacted
-        self._standing: list[tuple[int, Sequence[str]]] = []
-        self._missing: list[tuple[int, str, int]] = []
+        self._standing: deque[tuple[int, Sequence[str]]] = deque()
+        self._missing: deque[tuple[int, str, int]] = deque()
 
     def check(self, stored: StoredEntry, commitments: Sequence[tuple[str, bytes]], message: int) -> None:
         """Each commitment has its row and each row its commitment. message is the number of the value that is one."""
@@ -63,11 +64,12 @@ class Values:
             self._finder.differ(seq, "entries", "head", "a receipt for no entries before it", "one for all before it")
             return
         self.erased_at = at
-        for standing, tables in self._standing:
-            for table in tables if standing <= upto else ():
+        while self._standing and self._standing[0][0] <= upto:  # in order, so that each is looked at once
+            standing, tables = self._standing.popleft()
+            for table in tables:
                 self._finder.differ(standing, table, _FIELD[table], f"{KEPT} at seq {seq}", None)
-        self._standing = [one for one in self._standing if one[0] > upto]
-        self._missing = [one for one in self._missing if one[0] > upto]
+        while self._missing and self._missing[0][0] <= upto:
+            self._missing.popleft()
 
     def end(self) -> None:
         """What is missing by now has no receipt."""

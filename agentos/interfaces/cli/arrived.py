@@ -23,9 +23,14 @@ def put_arrived(file: str, arrived: Arrived, *, dry_run: bool) -> None:
     if len(taken) > SHOWN_MAX:
         put(f"  and {len(taken) - SHOWN_MAX:,} more")
     if arrived.left_out:
-        counts = ", ".join(counted(count, f"log of kind {kind}") for kind, count in arrived.left_out.items())
+        counts = ", ".join(_logs(kind, count) for kind, count in arrived.left_out.items())
         say(f"{file}: left out, since nothing is installed by an import: {counts}")
     _say_declared(file, arrived.declared)
+
+
+def _logs(kind: str, count: int) -> str:
+    one = f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
+    return f"{counted(count, 'log')} of {one if count == 1 else f'{kind}s'}"
 
 
 def _paused(log: ArrivedLog) -> str:

@@ -1,4 +1,4 @@
-"""answer and cancel: commands to whoever runs a conversation, by way of the store's inbox."""
+"""answer and cancel: commands to the kernel that runs a conversation; where none can be asked, into its inbox."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import uuid
 from typing import Any, Literal
 
 from agentos.components import Verdict
+from agentos.errors import KernelUnreachable
 from agentos.events.intake import Cancel
 from agentos.ids import Kind, LogId, Name, is_id, log_and_seq
+from agentos.interfaces.cli.controlling import HOW_TAKEN
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
+from agentos.interfaces.cli.running import owner_of
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
 
 PART_MIN = 4
 """How many letters of a call's id must be given: an answer should not go to the wrong one by a slip."""
-HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
 
 _REQUESTS = """
 select tool_calls.id, tool_calls.conversation, conversations.agent, tool_calls.tool, tool_calls.arguments
@@ -49,7 +51,7 @@ async def answer(
     reason
         what the model reads with a denial
     json
-        print the list as one JSON object
+        print the list, or what became of the answer, as one JSON object
     """
     async with reading(here.store_url()) as store:
         waiting = await open_requests(store)
@@ -59,31 +61,67 @@ async def answer(
         if verdict is None:
             raise UsageError("say allow or deny after the request")
         call = await _find_request(store, request, [str(row["request"]) for row in waiting])
-        item = answer_item(call, Verdict(verdict), reason=reason)
-        if not await store.post(*item):
-            say(f"{call} was answered before; the first answer counts")
-            return Exit.FAILURE
-    say(f"{call}: {verdict}; {HOW_TAKEN}")
-    return Exit.OK
+        is_first, taken_by = await _answered(store, call, Verdict(verdict), reason)
+    if json:
+        put_json({"request": call, "verdict": verdict, "first": is_first, "taken_by": taken_by})
+    elif is_first:
+        say(f"{call}: {verdict}; {how_taken(taken_by)}")
+    else:
+        say(f"{call} was answered before; the first answer counts")
+    return Exit.OK if is_first else Exit.FAILURE
 
 
-async def cancel(conversation: str, /, *, here: Here) -> int:
+async def cancel(conversation: str, /, *, json: Flag = False, here: Here) -> int:
     """Cancel the open turn of a conversation; its calls get a result, its history stays.
 
     Parameters
     ----------
     conversation
         its id, or a part of it that no other has
+    json
+        print one JSON object
     """
     async with reading(here.store_url()) as store:
         log = await find_conversation(store, conversation)
         ((state,),) = (await store.query("select state from conversations where id = ?", (log,))).rows
-        if state not in ("running", "parked"):
-            say(f"{log} is {state}; there is nothing to cancel")
-            return Exit.OK
-        await store.post(LogId(log), f"cancel:{uuid.uuid4().hex}", Cancel(by=Name("user")))
-    say(f"{log}: cancel is under way; {HOW_TAKEN}")
+        is_open = state in ("running", "parked")
+        taken_by = await _cancelled(store, log) if is_open else None
+    if json:
+        put_json({"conversation": log, "state": state, "cancelled": is_open, "taken_by": taken_by})
+    elif is_open:
+        say(f"{log}: cancel is under way; {how_taken(taken_by)}")
+    else:
+        say(f"{log} is {state}; there is nothing to cancel")
     return Exit.OK
+
+
+def how_taken(pid: int | None) -> str:
+    """Who has a command: the process with this number, or nobody yet."""
+    return HOW_TAKEN if pid is None else f"process {pid} has taken it"
+
+
+async def _answered(store: Reading, call: str, verdict: Verdict, reason: str) -> tuple[bool, int | None]:
+    """Whether this is the first answer, and the process of the kernel that took it, None when it waits in the store."""
+    log, key, item = answer_item(call, verdict, reason=reason)
+    async with owner_of(store, log) as kernel:
+        if kernel is not None:
+            try:
+                return await kernel.answer(call, verdict, reason=reason), kernel.greeting.pid
+            except KernelUnreachable as error:
+                say(f"warning: {error}; the answer waits in the store")
+    return await store.post(log, key, item), None
+
+
+async def _cancelled(store: Reading, log: LogId) -> int | None:
+    async with owner_of(store, log) as kernel:
+        if kernel is not None:
+            try:
+                await kernel.interrupt(log)
+                return kernel.greeting.pid
+            except KernelUnreachable as error:
+                say(f"warning: {error}; the word waits in the store")
+    await store.post(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=Name("user")))
+    return None
 
 
 async def open_requests(store: Reading) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentos.components import Resolution
-from agentos.errors import ConfigurationError
+from agentos.errors import AlreadyResolved, ConfigurationError, KernelUnreachable
 from agentos.ids import Kind, is_id
 from agentos.interfaces.cli.entries import iso_of
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
@@ -17,6 +17,7 @@ from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import clipped, put_json, put_table, say
 from agentos.interfaces.cli.ps import age_of
+from agentos.interfaces.cli.running import owner_of
 from agentos.kernel import Doubt, doubts_of, resolve_item
 from agentos.kernel.reading import Reading, reading
 from agentos.settings import Settings
@@ -65,6 +66,7 @@ async def resolve(
     result_file: str | None = None,
     reason: str = "",
     by: str = "user",
+    json: Flag = False,
     here: Here,
 ) -> int:
     """Say what became of a call in doubt: it is done, it has failed, or it is to be tried again.
@@ -86,19 +88,41 @@ async def resolve(
         how you know, for the model to read
     by
         who says so
+    json
+        print one JSON object
     """
     resolution = Resolution(as_)
     text = _result(result, result_file)
     async with reading(here.store_url()) as store:
         id_, state = await _find_call(store, call)
-        item = await resolve_item(
-            store.store, id_, resolution, result=text, reason=reason, by=by, bytes_max=Settings().input_bytes_max
-        )
-        if not await store.post(*item):
-            say(f"{id_}: another word on it is under way; the first one counts")
-            return Exit.FAILURE
-    say(f"{id_}: {as_}; {_WHEN[state]}")
-    return Exit.OK
+        is_first, taken_by = await _resolved(store, id_, resolution, text, reason, by)
+    if json:
+        put_json({"call": id_, "as": as_, "state": state, "first": is_first, "taken_by": taken_by})
+    elif not is_first:
+        say(f"{id_}: another word on it is under way; the first one counts")
+    else:
+        taken = f"process {taken_by} has taken it" if taken_by is not None and state == "waiting" else _WHEN[state]
+        say(f"{id_}: {as_}; {taken}")
+    return Exit.OK if is_first else Exit.FAILURE
+
+
+async def _resolved(
+    store: Reading, call: str, resolution: Resolution, result: str | None, reason: str, by: str
+) -> tuple[bool, int | None]:
+    """Whether this is the first word, and the process of the kernel that took it, None when it waits in the store."""
+    log, key, item = await resolve_item(
+        store.store, call, resolution, result=result, reason=reason, by=by, bytes_max=Settings().input_bytes_max
+    )
+    async with owner_of(store, log) as kernel:
+        if kernel is not None:
+            try:
+                await kernel.resolve(call, resolution, result=result, reason=reason, by=by)
+                return True, kernel.greeting.pid
+            except AlreadyResolved:
+                return False, kernel.greeting.pid
+            except KernelUnreachable as error:
+                say(f"warning: {error}; the word waits in the store")
+    return await store.post(log, key, item), None
 
 
 def _as_row(doubt: Doubt) -> list[Any]:

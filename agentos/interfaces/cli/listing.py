@@ -42,6 +42,18 @@ COMMANDS = (
         ("agentos chat", "agentos chat -a helper", "agentos chat 7hk587xc", "agentos chat --continue"),
     ),
     Listed(
+        "up",
+        "up:up",
+        "Host the agents of the project until told to end.",
+        ("agentos up", "agentos up helper lead --grace 30", "agentos up --json >> up.jsonl"),
+    ),
+    Listed(
+        "stop",
+        "stop:stop",
+        "Tell 'agentos up' to end, and wait until it has.",
+        ("agentos stop", "agentos stop --now", "agentos stop --writer 3 --json"),
+    ),
+    Listed(
         "check",
         "check_files:check",
         "Check agents, their files and their tools.",
@@ -64,6 +76,18 @@ COMMANDS = (
             "agentos ps --after 7hk587xc --json",
             "agentos ps --as-of '10m ago'",
         ),
+    ),
+    Listed(
+        "top",
+        "top.command:top",
+        "Show what a running kernel does, again and again.",
+        ("agentos top", "agentos top --once", "agentos top --json --every 5"),
+    ),
+    Listed(
+        "lsof",
+        "lsof:lsof",
+        "List what is open, who has it, and who waits for it.",
+        ("agentos lsof", "agentos lsof 7hk587xc", "agentos lsof notes --json"),
     ),
     Listed(
         "query",
@@ -144,13 +168,25 @@ COMMANDS = (
             "agentos resolve 7hk587xc_6 retry --by ann",
         ),
     ),
-    Listed("cancel", "commands:cancel", "Cancel the open turn of a conversation.", ("agentos cancel 7hk587xc",)),
+    Listed(
+        "cancel",
+        "commands:cancel",
+        "Cancel the open turn of a conversation.",
+        ("agentos cancel 7hk587xc", "agentos cancel 7hk587xc --json"),
+    ),
+    Listed(
+        "pause",
+        "pause:pause",
+        "Let the open turn of a conversation end, and begin no other.",
+        ("agentos pause 7hk587xc", "agentos pause 7hk587xc --json"),
+    ),
     Listed(
         "unpause",
         "unpause:unpause",
         "Let a paused conversation go on, an imported one too.",
         ("agentos unpause 7hk587xc", "agentos unpause 7hk587xc --json"),
     ),
+    Listed("resume", "unpause:unpause", "Another word for unpause.", ("agentos resume 7hk587xc",)),
     Listed(
         "writers",
         "writers:writers",

@@ -38,6 +38,11 @@ def put(text: str = "", *, flush: bool = False) -> None:
     print(visible(text), flush=flush or is_terminal(sys.stdout))
 
 
+def put_piece(text: str) -> None:
+    """A piece of a text, as it comes; the line goes on."""
+    print(visible(text), end="", flush=True)
+
+
 def put_done(text: str) -> None:
     """What was done, of several things: who reads this may hang up, and the rest is done all the same."""
     try:

@@ -11,6 +11,7 @@ from cyclopts.validators import Number
 from agentos.interfaces.cli.finding import find_conversation, short
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
+from agentos.interfaces.cli.running import asked_first
 from agentos.kernel.listing import (
     COUNTED_MAX,
     PAGE_CONVERSATIONS,
@@ -79,7 +80,7 @@ async def ps(
             limit=limit,
             after=await find_conversation(store, after) if after is not None else None,
         )
-        page = await (list_conversations(store.store, listing) if at is None else _page_of_past(store, at, listing))
+        page = await (_page_of_now(store, listing) if at is None else _page_of_past(store, at, listing))
     if json:
         past = {} if at is None else {"as_of_us": at}
         put_json({**past, "conversations": [as_object(row, at) for row in page.conversations], "more": page.more})
@@ -95,6 +96,12 @@ def _time(as_of: str | None) -> int | None:
     from agentos.interfaces.cli.past import time_of
 
     return time_of(as_of)
+
+
+async def _page_of_now(store: Reading, listing: Listing) -> Page:
+    """A running kernel has the store open already; the rows are those of the store, of whatever process they are."""
+    page = await asked_first(store.url, lambda kernel: kernel.page(listing))
+    return page if page is not None else await list_conversations(store.store, listing)
 
 
 async def _page_of_past(store: Reading, at: int, listing: Listing) -> Page:
@@ -140,8 +147,13 @@ def as_object(row: ListedConversation, at_us: int | None = None) -> dict[str, An
 
 
 def age_of(started_at_us: int, at_us: int | None = None) -> str:
-    """Since when, until now or then, in its two largest units."""
-    seconds = round(_age_s(started_at_us, at_us))
+    """Since when, until now or then, as `span`."""
+    return span(_age_s(started_at_us, at_us))
+
+
+def span(length_s: float) -> str:
+    """A length of time in its two largest units."""
+    seconds = round(length_s)
     for size, unit, smaller, small in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "m"), (60, "m", 1, "s")):
         if seconds >= size:
             return f"{seconds // size}{unit}{seconds % size // smaller:02}{small}"

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import uuid
-
-from agentos.events.intake import Control, ControlItem
-from agentos.interfaces.cli.commands import HOW_TAKEN
-from agentos.interfaces.cli.errors import Exit
-from agentos.interfaces.cli.finding import find_conversation
+from agentos.events.intake import Control
+from agentos.interfaces.cli.controlling import controlled
 from agentos.interfaces.cli.invocation import Flag, Here
-from agentos.interfaces.cli.output import put_json, say
-from agentos.kernel.reading import reading
 
 
 async def unpause(conversation: str, /, *, json: Flag = False, here: Here) -> int:
@@ -25,11 +19,4 @@ async def unpause(conversation: str, /, *, json: Flag = False, here: Here) -> in
     json
         print one JSON object
     """
-    async with reading(here.store_url()) as store:
-        log = await find_conversation(store, conversation)
-        posted = await store.post(log, f"control:{uuid.uuid4().hex}", ControlItem(control=Control.UNPAUSE))
-    if json:
-        put_json({"conversation": log, "posted": posted})
-    else:
-        say(f"{log}: unpaused; {HOW_TAKEN}")
-    return Exit.OK
+    return await controlled(here, conversation, Control.UNPAUSE, json=json)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from agentos.errors import BundleRefused
 from agentos.history import Anchors, Difference, Proof, Report, heads_digest, iso_time, read_anchors, verify_store
 from agentos.history.bundle import BundleReader, Manifest, check_bundle, is_bundle
 from agentos.interfaces.cli.anchor import anchor_key
@@ -63,12 +64,19 @@ async def verify(
             report = check_bundle(bundle, anchors=anchors, keys=keys)
             _tell(report, None, bundle.manifest.heads, bundle.manifest, json=json)
         return Exit.OK if report.ok else Exit.FAILURE
+    if log is not None and _is_file(log):
+        raise BundleRefused(log, "it is no bundle, neither at its beginning nor at its end, or cannot be read")
     async with reading(here.store_url()) as store:
         one = await _log(store, log, anchors) if log is not None else None
         report = await verify_store(store.store, log=one, anchors=anchors, keys=keys)
         heads = await heads_digest(store.store) if one is None else None
     _tell(report, one, heads, None, json=json)
     return Exit.OK if report.ok else Exit.FAILURE
+
+
+def _is_file(text: str) -> bool:
+    """Whether it is a file that is meant: no id has a dot or a slash."""
+    return ("." in text or "/" in text) and "\0" not in text and Path(text).exists()
 
 
 async def _log(store: Reading, text: str, anchors: Anchors | None) -> str:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from cyclopts import Parameter
 
 from agentos.components import ToolboxConfig, ToolboxState, ToolboxStatus
@@ -24,6 +25,7 @@ from agentos.interfaces.cli.output import counted, is_terminal, say
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
 from agentos.ports import Approval, Hook
+from agentos.settings import Settings
 
 BASE_URL_VARIABLE = "AGENTOS_BASE_URL"
 KEYS_VARIABLE = "AGENTOS_KEYS"
@@ -141,24 +143,36 @@ def reached(agents: Mapping[str, AgentSpec], slugs: Iterable[str]) -> dict[str, 
 
 @asynccontextmanager
 async def opened(
-    work: Workplace, asked: str | None = None, *, hooks: Sequence[Hook] = (), approval: Approval | None = None
+    work: Workplace,
+    asked: str | None = None,
+    *,
+    hooks: Sequence[Hook] = (),
+    approval: Approval | None = None,
+    hosted: Sequence[str] = (),
+    recover_poll_s: float | None = None,
 ) -> AsyncIterator[Kernel]:
-    """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, else all. All
-    too for one that is not among them, as the agent of a fork which stands in the store.
+    """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, or hosted, else
+    all. All too for one that is not among them, as the agent of a fork which stands in the store. It can be asked from
+    other terminals. recover_poll_s is for a kernel that takes up what others leave, where the project says nothing of it.
 
     Raises ConfigurationError for a toolbox that is in state error and that --without does not name.
     """
     project, selection = work.project, work.selection
-    agents = _left_out(reached(work.agents, [asked]) if asked in work.agents else work.agents, selection.without)
+    wanted = [asked] if asked in work.agents else list(hosted)
+    agents = _left_out(reached(work.agents, wanted) if wanted else work.agents, selection.without)
+    settings = project.settings if project is not None else Settings()
+    if settings.recover_poll_s is None:
+        settings = msgspec.structs.replace(settings, recover_poll_s=recover_poll_s)
     with log_file(selection.log()) as observers:
         async with open_kernel(
             work.url,
-            settings=project.settings if project is not None else None,
+            settings=settings,
             keys=selection.keys(project),
             base_url=selection.url(),
             observers=observers,
             hooks=hooks,
             approval=approval,
+            control=True,
         ) as kernel:
             for toolbox in project.toolboxes() if project is not None else ():
                 if not any(_fits(pattern, toolbox.name) for pattern in selection.without):

@@ -106,6 +106,8 @@ def listen(place: Place, number: int) -> Listening:
         made.listen(BACKLOG)
         if lives(path):
             raise ControlTaken(path, "another process listens there")
+        if os.path.lexists(path) and not _is_socket(path):
+            raise ControlTaken(path, "something else has this name")
         os.rename(fresh, path)
     except BaseException:
         made.close()
@@ -132,9 +134,13 @@ def _clear_dead(place: Place, own: int) -> None:
     """Numbers of writers are never used again, so nobody will listen there any more."""
     for number, path in place.found():
         if number != own and not lives(path):
-            with contextlib.suppress(OSError):
-                if stat.S_ISSOCK(os.lstat(path).st_mode):
+            with contextlib.suppress(OSError):  # another one clears, too
+                if _is_socket(path):
                     os.unlink(path)
+
+
+def _is_socket(path: str) -> bool:
+    return stat.S_ISSOCK(os.lstat(path).st_mode)
 
 
 def _short(place: Place) -> Place:
@@ -156,7 +162,7 @@ def _running_folder() -> Path:
     for base in (Path(named) if named else None, Path(f"/run/user/{user}")):
         if base is not None and base.is_absolute() and _is_ours(base) and _is_short(base):
             return base / "agentos"
-    return Path(f"/tmp/agentos-{user}")  # noqa: S108 (it is made for this user alone, or refused)
+    return Path(f"/tmp/agentos-{user}")  # made for this user alone, or refused
 
 
 def _is_ours(folder: Path) -> bool:

@@ -19,12 +19,12 @@ from agentos.events.model import ModelReply, ModelRequest
 from agentos.models.base import OnDelta
 from agentos.models.base_url import BaseUrl, base_url_of
 from agentos.models.credentials import Credentials, KeyUse
-from agentos.models.http_client import Answer, HttpClient, HttpFailed, Transport
 from agentos.models.openai_chat.errors import status_error, stream_error
 from agentos.models.openai_chat.flavors import Flavor, flavor_of
 from agentos.models.openai_chat.request import chat_request, encoded, thinking_budget
 from agentos.models.openai_chat.stream import ChatAssembler
 from agentos.models.options import GenerationOptions, options_of
+from agentos.resources.kinds.http_pool.client import Answer, HttpFailed, HttpPool, Transport
 from agentos.secrets import KeyFiles
 
 BASE_URL = "https://api.openai.com/v1"
@@ -66,7 +66,7 @@ class OpenAIChat:
         self._clock = clock or SystemClock()
         keys = keys if keys is not None else KeyFiles().with_defaults()
         self._credentials = Credentials(key, self._options.headers, self._url, keys, base, environ)
-        self._http = HttpClient(self._options.timeouts, transport)
+        self._http = HttpPool(self._options.timeouts, transport)
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """A whole reply; pieces of its text go to on_delta as they come. Raises ModelError."""
@@ -91,7 +91,7 @@ class OpenAIChat:
         limits = self._options.timeouts
         idle_s = limits.idle_s if self._options.stream else limits.whole_s
         try:
-            async with self._http.post(self._url.joined(PATH), body, headers, idle_s=idle_s) as answer:
+            async with self._http.request("POST", self._url.joined(PATH), body, headers, idle_s=idle_s) as answer:
                 await self._read(answer, assembler)
         except HttpFailed as error:
             if not assembler.finished:

@@ -36,6 +36,7 @@ from agentos.persistence.file.tail import Tail
 from agentos.persistence.file.units import line_of
 from agentos.persistence.reading import SEQ_MAX
 from agentos.persistence.state import refusal
+from agentos.persistence.together import fit_together, none_of
 from agentos.persistence.writer_lock import WriterLock, is_dead
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Writer:
 
     def append_together(self, units: Sequence[Unit], limit_ms: int) -> list[Verdict]:
         """The same in a segment of its own, which has all of them when it comes to be."""
-        return self._commit(lambda: self._judge(units), limit_ms, together=True)
+        return self._commit(lambda: self._judge(units, together=True), limit_ms, together=True)
 
     def post(self, row: InboxRow, limit_ms: int) -> bool:
         """False when the key was there already."""
@@ -148,7 +149,7 @@ class Writer:
         except OSError as error:
             raise unavailable(self._folder.url, error) from error
 
-    def _judge(self, units: Sequence[Unit]) -> Decision[list[Verdict]]:
+    def _judge(self, units: Sequence[Unit], *, together: bool = False) -> Decision[list[Verdict]]:
         """The lines of the units that go on the heads, each on top of those before it."""
         logs, blanks = self._image.state.logs, Blanks(self._image)
         moved: dict[str, LogRow] = {}
@@ -166,6 +167,8 @@ class Writer:
             if refused is None:
                 stored.append(unit)
                 moved[unit.log] = _head_after(unit)
+        if together and not fit_together(verdicts):
+            return [], none_of(verdicts)
         return [line_of(unit, losing.get(i, ())) for i, unit in enumerate(without_erased(stored))], verdicts
 
     def _find_blanks(
@@ -270,10 +273,8 @@ class Writer:
         image.offset = len(first)
 
     def _write_together(self, lines: Sequence[AnyLine]) -> None:
-        """Lines that are read all or not at all: they stand in the next segment, which gets its name when it is whole.
-
-        It counts from then on, also when the line that leads to it cannot be written any more.
-        """
+        """Lines that are read all or not at all: they stand in the next segment, which gets its name when it is whole and
+        counts from then on, also when the line that leads to it cannot be written any more."""
         image = self._image
         if image.torn is not None:
             self._write([])  # what was torn is cut off first

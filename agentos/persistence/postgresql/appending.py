@@ -24,6 +24,7 @@ from agentos.persistence.postgresql.judging import judge
 from agentos.persistence.postgresql.keys import stored_key
 from agentos.persistence.postgresql.pool import Connection, Connections, Patience, Session
 from agentos.persistence.sizes import size_of
+from agentos.persistence.together import fit_together, none_of
 
 T = TypeVar("T")
 
@@ -47,6 +48,10 @@ class Appender:
     async def append(self, units: Sequence[Unit]) -> list[Verdict]:
         """Raises StoreError; after StoreUnavailable for a lost connection it may be unknown whether the units are stored."""
         return await self.run(lambda connection, again: self._append(connection, units, again))
+
+    async def append_together(self, units: Sequence[Unit]) -> list[Verdict]:
+        """As `Together.append_together`; errors as those of append."""
+        return await self.run(lambda connection, again: self._append_fitting(connection, units, again, together=True))
 
     async def post(self, row: InboxRow) -> bool:
         return await self.run(lambda connection, again: self._post(connection, row, again))
@@ -101,7 +106,9 @@ class Appender:
                 pass  # a log that begins is there already, or something worse that comes again
         return await self._append_fitting(connection, units, again)
 
-    async def _append_fitting(self, connection: Connection, units: Sequence[Unit], again: bool) -> list[Verdict]:
+    async def _append_fitting(
+        self, connection: Connection, units: Sequence[Unit], again: bool, *, together: bool = False
+    ) -> list[Verdict]:
         self._point("begin")
         async with connection.transaction():
             self._point("exec")
@@ -109,6 +116,8 @@ class Appender:
             stored = await connection.fetch(sql.STORED_BEFORE, *_ends(units)) if again else []
             heads = {id_: (owner, epoch, seq, digest) for id_, owner, epoch, seq, digest in rows}
             verdicts, fitting = judge(units, heads, {(log, seq): digest for log, seq, digest in stored})
+            if together and not fit_together(verdicts):
+                return none_of(verdicts)
             for stretch in parts_by_erasing(fitting):
                 for part in _parts(stretch, self._settings.append_bytes_max):
                     if not await self._write(connection, part):

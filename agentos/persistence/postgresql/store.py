@@ -167,6 +167,14 @@ class PostgreSQLStore(SqlReads):
             raise StoreBusy(self.url, f"{limit} things wait to be written (writer_queue_max); append again later")
         return self._write(presence, lambda: appender.append(units))
 
+    def append_together(self, units: Sequence[Unit]) -> asyncio.Future[list[Verdict]]:
+        """As `Together.append_together`."""
+        appender, presence = self._opened()
+        if len(self._writes) >= self._settings.writer_queue_max:
+            limit = self._settings.writer_queue_max
+            raise StoreBusy(self.url, f"{limit} things wait to be written (writer_queue_max); append again later")
+        return self._write(presence, lambda: appender.append_together(units))
+
     async def post(self, row: InboxRow) -> bool:
         appender, presence = self._opened()
         return await self._write(presence, lambda: appender.post(row))

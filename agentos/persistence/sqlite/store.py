@@ -151,6 +151,15 @@ class SQLiteStore(SqlReads):
             raise StoreBusy(self.url, f"{limit} jobs wait for its thread (writer_queue_max); append again later")
         return writer.worker.submit(self._patient(writer, lambda: writer.append(units, size)))
 
+    def append_together(self, units: Sequence[Unit]) -> asyncio.Future[list[Verdict]]:
+        """As `Together.append_together`, on the thread."""
+        writer = self._opened()
+        if writer.worker.full:
+            limit = self._settings.writer_queue_max
+            raise StoreBusy(self.url, f"{limit} jobs wait for its thread (writer_queue_max); append again later")
+        size = size_of(units)
+        return writer.worker.submit(self._patient(writer, lambda: writer.append(units, size, together=True)))
+
     async def post(self, row: InboxRow) -> bool:
         writer = self._opened()
         return await self._write(writer, lambda: writer.writing.post(row))

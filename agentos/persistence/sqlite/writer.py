@@ -80,13 +80,14 @@ class Writer:
         """Whether the write-ahead log has to be begun anew before the next append, which takes a while."""
         return self.files is not None and self.files.checkpoints.overgrown
 
-    def append(self, units: Sequence[Unit], size: int) -> list[Verdict]:
+    def append(self, units: Sequence[Unit], size: int, *, together: bool = False) -> list[Verdict]:
+        append = self.writing.append_together if together else self.writing.append
         if self.files is None:
-            return self.writing.append(units)
+            return append(units)
         checkpoints = self.files.checkpoints
         if checkpoints.overgrown:
             checkpoints.help(self.db)
-        verdicts = self.writing.append(units)
+        verdicts = append(units)
         if any(unit.erases and verdict is Verdict.STORED for unit, verdict in zip(units, verdicts, strict=True)):
             checkpoints.erased()
         checkpoints.wrote(PAGES_PER_COMMIT + PAGES_PER_UNIT * len(units) + size // PAGE_BYTES)

@@ -15,6 +15,7 @@ from agentos.persistence.erasing import parts_by_erasing
 from agentos.persistence.mending import HEAD, LogTables, statements_of
 from agentos.persistence.reading import LOG_BY_ID, log_row
 from agentos.persistence.sqlite import statements as sql
+from agentos.persistence.together import fit_together, none_of
 
 T = TypeVar("T")
 Placed = tuple[int, Unit]
@@ -24,6 +25,14 @@ NUMBERS_MAX = 65_536
 """How many numbers of logs are remembered between transactions."""
 
 _ABSENT = 0
+
+
+class _ApartError(Exception):
+    """Of units that belong together not all match."""
+
+    def __init__(self, verdicts: list[Verdict]) -> None:
+        super().__init__()
+        self.verdicts = verdicts
 
 
 class Writing:
@@ -47,6 +56,13 @@ class Writing:
         if not units:
             return []
         return self._transaction(self._append, units)
+
+    def append_together(self, units: Sequence[Unit]) -> list[Verdict]:
+        """All of them or none. Raises sqlite3.Error, and then nothing is stored."""
+        try:
+            return self._transaction(self._append_all, units)
+        except _ApartError as apart:
+            return none_of(apart.verdicts)
 
     def post(self, row: InboxRow) -> bool:
         """False when the key was there already."""
@@ -98,6 +114,13 @@ class Writing:
         if not any(unit.erases for unit in units):
             return self._append_part(units)
         return [verdict for part in parts_by_erasing(units) for verdict in self._append_part(part)]
+
+    def _append_all(self, units: Sequence[Unit]) -> list[Verdict]:
+        """Raises _ApartError, with which the transaction ends, when one does not match."""
+        verdicts = self._append(units)
+        if not fit_together(verdicts):
+            raise _ApartError(verdicts)
+        return verdicts
 
     def _append_part(self, units: Sequence[Unit]) -> list[Verdict]:
         numbers = self._move_heads(units)

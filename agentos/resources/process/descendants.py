@@ -108,6 +108,18 @@ def dead_orphans(leader: int) -> set[Process]:
     }
 
 
+def living_below() -> set[Process]:
+    """All living processes below this one, adopted ones too; empty where the system does not tell."""
+    found: set[Process] = set()
+    waiting = _children(os.getpid()) if _HAS_CHILDREN_FILE else []
+    while waiting:
+        stat = _stat(waiting.pop())
+        if stat is not None and stat.state not in "ZX" and stat.process not in found:
+            found.add(stat.process)
+            waiting.extend(_children(stat.process.pid))
+    return found
+
+
 def signal_group(leader: int, number: signal.Signals) -> None:
     """Signals the group that leader began. Call it before leader is reaped, while the number is still its own."""
     try:

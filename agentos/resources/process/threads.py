@@ -81,6 +81,8 @@ class ToolThreads:
 
     def _abandon(self, job: _Job, tool: str) -> None:
         self._abandoned[job] = Abandoned(tool, time.monotonic())
+        if job.worker is not None:
+            job.worker.thread.name = f"{job.worker.name}, abandoned by {tool}"
         _log.warning("tool %s goes on in its thread after its call was cancelled; it keeps one of %d", tool, self.size)
 
     def _finished(self, job: _Job, result: Any, error: BaseException | None) -> None:
@@ -88,6 +90,7 @@ class ToolThreads:
         self._slots.release_on_behalf_of(job)
         self._abandoned.pop(job, None)
         assert job.worker is not None
+        job.worker.thread.name = job.worker.name
         if self._closed:
             job.worker.jobs.put(None)
         else:
@@ -123,6 +126,7 @@ class _Job:
 
 class _Worker:
     def __init__(self, name: str) -> None:
+        self.name = name
         self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self.thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self.thread.start()

@@ -14,13 +14,16 @@ from typing import Any, NamedTuple
 import agentos.testing.bench
 from agentos.testing.bench import (
     as_of,
+    borrow,
     entries,
     erasing,
     fork_bytes,
     history,
     listing,
+    lua,
     opening,
     postgresql,
+    rounds,
     search,
     turn_bytes,
     turn_cost,
@@ -51,6 +54,9 @@ BENCHES = {
     "fork": Bench(fork_bytes.fork_bytes, 1),
     "as-of": Bench(as_of.as_of, 1),
     "erase": Bench(erasing.erasing, 1),
+    "borrow": Bench(borrow.borrow, 3),
+    "lua": Bench(lua.lua, 1),
+    "rounds": Bench(rounds.rounds, 1),
 }
 FIGURES = {
     **turn_cost.FIGURES,
@@ -64,6 +70,9 @@ FIGURES = {
     **fork_bytes.FIGURES,
     **as_of.FIGURES,
     **erasing.FIGURES,
+    **borrow.FIGURES,
+    **lua.FIGURES,
+    **rounds.FIGURES,
 }
 
 
@@ -85,10 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if missed and options.strict else 0
 
 
-def run(rounds: int, names: Sequence[str]) -> Samples:
+def run(rounds_of_all: int, names: Sequence[str]) -> Samples:
     """Every benchmark in turn, round by round."""
     samples: Samples = {}
-    for number in range(rounds):
+    for number in range(rounds_of_all):
         for name in names:
             if number < BENCHES[name].rounds_max:
                 with tempfile.TemporaryDirectory(prefix="agentos-bench-") as folder:

@@ -1,5 +1,5 @@
 """Executables that describe themselves, as tools."""
 
-from agentos.toolboxes.script.toolbox import INHERITED, DescribeLimits, ScriptToolbox
+from agentos.toolboxes.script.toolbox import DescribeLimits, ScriptToolbox
 
-__all__ = ["INHERITED", "DescribeLimits", "ScriptToolbox"]
+__all__ = ["DescribeLimits", "ScriptToolbox"]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import msgspec
 
 from agentos.resources.process.descendants import MARK
 from agentos.resources.process.process import Command, Ended, ProcessLimits, run_process
+from agentos.resources.process.reasons import code_text, reason_of
 from agentos.toolboxes.script.files import content_digest, openness
 from agentos.toolboxes.script.form import ScriptForm
 from agentos.toolboxes.script.reading import read_description
@@ -62,31 +60,6 @@ async def ask(
         return Asked(path, problem=str(error))
     notes = (*described.notes, *openness(path))
     return Asked(path, described.form, notes=notes, content=content_digest(path))
-
-
-def reason_of(error: OSError, path: Path, cwd: Path) -> str:
-    """Why a process could not be started, where the system's own word may mean two things."""
-    if not cwd.is_dir():
-        return f"the folder it runs in is gone: {cwd}"
-    if path.is_dir():
-        return "it is a directory"
-    if error.errno == errno.ENOENT and path.exists():
-        return "the interpreter named in its first line does not exist"
-    if error.errno == errno.ENOEXEC:
-        return "it is no program, and its first line names no interpreter"
-    if error.errno == errno.E2BIG:
-        return "its arguments are longer than the system allows; let it take long text by stdin"
-    return os.strerror(error.errno or 0)
-
-
-def code_text(code: int) -> str:
-    """An exit code, or the signal for a negative one."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"signal {signal.Signals(-code).name}"
-    except ValueError:
-        return f"signal {-code}"
 
 
 def _printed(ended: Ended, describe: DescribeLimits) -> bytes:

@@ -14,9 +14,9 @@ from pathlib import Path
 from agentos.ids import Name
 from agentos.resources.process.output import Output
 from agentos.resources.process.process import Ended
+from agentos.resources.process.reasons import code_text
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.results import Media
-from agentos.toolboxes.script.asking import code_text
 from agentos.toolboxes.script.form import ScriptForm
 
 FAILURE_CHARS = 4_000

@@ -24,20 +24,19 @@ from agentos.components import EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.process.command import Command, ProcessLimits, inherited
 from agentos.resources.process.descendants import MARK, Keeper
-from agentos.resources.process.process import Command, ProcessLimits, run_process
+from agentos.resources.process.process import run_process
+from agentos.resources.process.reasons import reason_of
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
-from agentos.toolboxes.script.asking import Asked, DescribeLimits, ask, reason_of
+from agentos.toolboxes.script.asking import Asked, DescribeLimits, ask
 from agentos.toolboxes.script.files import Found, ScriptFiles, Stamp
 from agentos.toolboxes.script.form import Invocation, ScriptForm, invocation_of, schema_of
 from agentos.toolboxes.script.portal import Portal, PortalLimits
 from agentos.toolboxes.script.progress import LastLine
 from agentos.toolboxes.script.result import result_of
 
-__all__ = ["INHERITED", "DescribeLimits", "ScriptToolbox"]
-
-INHERITED = ("HOME", "LANG", "TMPDIR", "TZ", "USER")
-"""Variables that every script sees, with those that begin with LC_, and PATH without the entries that are no whole paths."""
+__all__ = ["DescribeLimits", "ScriptToolbox"]
 
 
 class _Script(msgspec.Struct, frozen=True):
@@ -159,7 +158,7 @@ class ScriptToolbox:
         async with portal as variables:
             command = Command(
                 argv=[str(script.path), "run", *run.argv],
-                environment={**self._inherited(), **run.environment, **_ids(context), **variables},
+                environment={**inherited(self._environment), **run.environment, **_ids(context), **variables},
                 cwd=str(self._cwd),
                 mark=context.key,
                 stdin=None if run.stdin is None else run.stdin.encode(),
@@ -167,13 +166,6 @@ class ScriptToolbox:
             with contextlib.closing(LastLine(context.progress, self._limits.progress_s)) as line:
                 ended = await run_process(command, self._limits, line if script.form.progress else None)
         return result_of(script.path, script.form, ended)
-
-    def _inherited(self) -> dict[str, str]:
-        names = [*INHERITED, *self._environment, *(name for name in os.environ if name.startswith("LC_"))]
-        passed_on = {name: os.environ[name] for name in names if name in os.environ}
-        path = {"PATH": _whole_paths(os.environ.get("PATH", os.defpath))}
-        # A script in Python prints UTF-8 whatever the locale is.
-        return {"PYTHONIOENCODING": "utf-8"} | passed_on | path
 
     def _is_same(self, path: Path, found: Found) -> bool:
         stamp = found.stamps.get(str(path))
@@ -184,7 +176,7 @@ class ScriptToolbox:
             return await ask(
                 path,
                 cwd=self._cwd,
-                environment=self._inherited(),
+                environment=inherited(self._environment),
                 mark=f"describe:{self.name}:{path}",
                 limits=self._limits,
                 describe=self._describe,
@@ -229,11 +221,6 @@ def _absolute(cwd: Path, toolbox: str) -> Path:
         return Path(os.path.abspath(cwd))
     except FileNotFoundError as error:
         raise ConfigurationError(f"toolbox {toolbox}: the current folder is gone, so {cwd} names no place") from error
-
-
-def _whole_paths(path: str) -> str:
-    """Without the entries that would find programs in whatever folder a script runs in."""
-    return os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
 
 
 def _ids(context: CallContext) -> dict[str, str]:

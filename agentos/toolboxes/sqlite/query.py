@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentos.ids import Name
+from agentos.resources.kinds.sqlite_connection.guard import DatabaseAccess
+from agentos.resources.kinds.sqlite_connection.link import Link, SqliteLimits, is_busy
 from agentos.toolboxes.base import Failed
-from agentos.toolboxes.sqlite.guard import DatabaseAccess
-from agentos.toolboxes.sqlite.link import Link, SqliteLimits, is_busy
 from agentos.toolboxes.sqlite.values import SqlValue, shown
 
 _CHUNK_ROWS = 200

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from agentos.resources.kinds.sqlite_connection.link import BadText
 from agentos.toolboxes.results import cut
 
 BLOB_BYTES_SHOWN = 256
@@ -22,20 +23,8 @@ _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 SqlValue = None | int | float | str | bytes
 
 
-class BadText(bytes):
-    """A value of type TEXT whose bytes are no UTF-8."""
-
-
 class ParametersRefused(ValueError):
     """A parameter that SQLite has no value for; the text names it."""
-
-
-def text_factory(data: bytes) -> str | BadText:
-    """What SQLite's connection makes of the bytes of a TEXT."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return BadText(data)
 
 
 def shown(value: object, text_chars_max: int) -> Any:

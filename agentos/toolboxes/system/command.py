@@ -25,13 +25,13 @@ import msgspec
 
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
+from agentos.resources.process.command import Command, ProcessLimits, inherited
 from agentos.resources.process.descendants import MARK
 from agentos.resources.process.partial import partial_of
-from agentos.resources.process.process import Command, Ended, ProcessLimits, run_process
+from agentos.resources.process.process import Ended, run_process
+from agentos.resources.process.reasons import code_text, reason_of
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.results import Media
-from agentos.toolboxes.script import INHERITED
-from agentos.toolboxes.script.asking import code_text, reason_of
 
 FORM = "AGENTOS_COMMAND_FORM"
 COMMAND_CHARS_MAX = 100_000
@@ -78,7 +78,7 @@ class Commands:
         judgement = await self._judged(form, judged, key)
         if not judgement.allowed:
             return Failed(Name("refused"), f"the command filter refused this command: {judgement.note}")
-        environment = _environment()
+        environment = inherited()
         program = self._program(argv[0], environment["PATH"])
         if program is None:
             return Failed(Name("start"), f"{argv[0]!r} is no program here, nor on PATH")
@@ -87,7 +87,7 @@ class Commands:
     async def _judged(self, form: str, text: str, key: str) -> Judgement:
         command = Command(
             argv=[str(self.filter_program)],
-            environment={**_environment(), FORM: form, MARK: key},
+            environment={**inherited(), FORM: form, MARK: key},
             cwd=str(self._cwd),
             mark=key,
             stdin=text.encode(),
@@ -168,17 +168,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len({key for key, _ in pairs}) != len(pairs):
         raise ValueError("a key stands twice")
     return dict(pairs)
-
-
-def _environment() -> dict[str, str]:
-    """What scripts see too, no key of a provider; of PATH the folders that do not depend on where the command runs."""
-    names = [*INHERITED, *(name for name in os.environ if name.startswith("LC_"))]
-    path = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    whole = os.pathsep.join(folder for folder in path if os.path.isabs(folder))
-    return {name: os.environ[name] for name in names if name in os.environ} | {
-        "PATH": whole,
-        "PYTHONIOENCODING": "utf-8",
-    }
 
 
 def _shown(ended: Ended) -> object:

@@ -10,13 +10,14 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from agentos.errors import ConfigurationError
-from agentos.interfaces.cli.demo.leaks import held, held_after, own_temporary_folder
+from agentos.interfaces.cli.demo.leaks import held, held_after
 from agentos.interfaces.cli.demo.questions import make_questions
 from agentos.interfaces.cli.demo.report import Report
 from agentos.interfaces.cli.demo.sampling import sample
 from agentos.interfaces.cli.demo.stage import Stage
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.invocation import Here
+from agentos.testing.leaks import own_temporary_folder
 
 CONVERSATIONS_MAX = 5_000
 

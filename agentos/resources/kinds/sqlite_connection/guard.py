@@ -1,4 +1,4 @@
-"""What a statement may do in a SQLite toolbox: SQLite's own authorizer decides, never a keyword in the text.
+"""What a statement of somebody else may do on a connection: SQLite's own authorizer decides, never a keyword in the text.
 
 SQLite asks the authorizer for each thing that a statement would do, while it compiles it: `WITH x AS (SELECT 1) DELETE`
 asks for a delete, VACUUM INTO for an ATTACH, and EXPLAIN for what it explains. What is not allowed is refused before

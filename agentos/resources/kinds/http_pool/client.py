@@ -5,8 +5,11 @@ Nothing of the environment changes where a request goes (no proxies, no netrc), 
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import cast
 
@@ -14,9 +17,10 @@ import httpx
 from httpx_sse import EventSource
 
 from agentos.errors import AgentosError
-from agentos.models.limits import HttpLimits
+from agentos.resources.kinds.http_pool.hosts import HostFull, Hosts
+from agentos.resources.kinds.http_pool.limits import HttpLimits
 
-__all__ = ["Answer", "HttpClient", "HttpFailed", "Transport"]
+__all__ = ["Answer", "HttpFailed", "HttpPool", "Transport"]
 
 Transport = httpx.AsyncBaseTransport
 """What carries requests; a test gives one of its own."""
@@ -36,29 +40,58 @@ class HttpFailed(AgentosError):
         super().__init__(message)
 
 
-class HttpClient:
-    """Connections to one provider, opened when they are needed and kept for the next request; `close` ends them."""
+class HttpPool:
+    """Connections to any hosts, opened when they are needed and kept for the next request; `close` ends them.
 
-    def __init__(self, limits: HttpLimits, transport: Transport | None = None) -> None:
-        self._limits, self._transport = limits, transport
+    At most connections_max at once, and host_connections_max to one host; who waits for one is served in turn.
+    """
+
+    def __init__(self, limits: HttpLimits | None = None, transport: Transport | None = None) -> None:
+        self._limits, self._transport = limits or HttpLimits(), transport
+        self.hosts = Hosts(self._limits.host_connections_max, self._limits.pool_s)
         self._client: httpx.AsyncClient | None = None
         self._closed = False
 
     @asynccontextmanager
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, idle_s: float) -> AsyncIterator[Answer]:
+    async def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        *,
+        idle_s: float,
+        first_s: float | None = None,
+        total_s: float | None = None,
+    ) -> AsyncIterator[Answer]:
         """Sends a request and gives its answer as soon as the status and headers of it are there.
 
-        idle_s bounds the wait for these, and between two pieces of the body. Raises HttpFailed.
+        idle_s bounds the wait for these, and between two pieces of the body; first_s bounds it from the begin of the
+        request, the wait for a connection included; total_s the whole block. Raises HttpFailed.
         """
         limits = self._limits
         timeout = httpx.Timeout(connect=limits.connect_s, read=idle_s, write=limits.write_s, pool=limits.pool_s)
         answered = False
+        whole, first = asyncio.timeout(total_s), asyncio.timeout(first_s)
         try:
-            async with self._open().stream("POST", url, content=body, headers=headers, timeout=timeout) as response:
+            async with whole, AsyncExitStack() as stack:
+                async with first:
+                    client = self._open()
+                    await stack.enter_async_context(self.hosts.connection(httpx.URL(url).netloc.decode("ascii")))
+                    asked = client.stream(method, url, content=body, headers=headers, timeout=timeout)
+                    response = await stack.enter_async_context(asked)
                 answered = True
                 yield Answer(response, limits)
+        except HostFull as error:
+            raise HttpFailed("timeout", str(error)) from error
         except httpx.TimeoutException as error:
             raise HttpFailed("timeout", _waited(error, limits, idle_s)) from error
+        except TimeoutError as error:
+            if whole.expired():
+                raise HttpFailed("timeout", f"the answer was not whole within {total_s:g} s") from error
+            if first.expired():
+                raise HttpFailed("timeout", f"no answer began within {first_s:g} s") from error
+            raise
         except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
             raise HttpFailed("invalid", _words(error)) from error
         except httpx.HTTPError as error:
@@ -75,6 +108,7 @@ class HttpClient:
         if self._client is None:
             limits = self._limits
             self._client = httpx.AsyncClient(
+                verify=_trusted(),
                 trust_env=False,
                 follow_redirects=False,
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
@@ -172,6 +206,12 @@ class _Stream(httpx.AsyncByteStream):
         async for piece in self._pieces:
             yield piece
         yield b"\n\n"
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Whom we trust, read once: a new context for each pool takes tens of milliseconds, and megabytes."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _split(data: bytes) -> tuple[bytes, bytes, int | None]:

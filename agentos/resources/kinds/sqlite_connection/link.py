@@ -1,4 +1,4 @@
-"""One connection to the database of a SQLite toolbox: opened, bounded and guarded.
+"""One connection to a SQLite database for statements of others: opened, bounded and guarded.
 
 The file is touched through SQLite alone: a second descriptor on it, once closed, would drop the locks that SQLite holds
 for this process.
@@ -14,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from agentos.toolboxes.sqlite.guard import DatabaseAccess, Guard
-from agentos.toolboxes.sqlite.values import text_factory
+from agentos.resources.kinds.sqlite_connection.guard import DatabaseAccess, Guard
 
 STORE_APPLICATION_ID = 0x61676F73
 """What the header of a store of agentos names it as. No tool may write to one; `persistence` makes them."""
@@ -25,7 +24,7 @@ _PROGRESS_STEPS = 10_000
 
 
 class SqliteLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one SQLite toolbox.
+    """Bounds of the statements on one database.
 
     A statement may take time_s, wait busy_s for a lock of another process, and be sql_bytes long. Of its rows rows_max
     are shown, as JSON of at most result_chars, each text with at most text_chars; the others are counted up to count_max.
@@ -44,6 +43,10 @@ class SqliteLimits(msgspec.Struct, frozen=True, kw_only=True):
     database_bytes: int = 1024 * 1024 * 1024
     readers_max: int = 4
     stop_s: float = 2.0
+
+
+class BadText(bytes):
+    """A value of type TEXT whose bytes are no UTF-8."""
 
 
 class FileGone(Exception):
@@ -78,6 +81,14 @@ class Link:
     def roll_back(self) -> None:
         if self.db.in_transaction:
             self.own("ROLLBACK")
+
+
+def text_factory(data: bytes) -> str | BadText:
+    """What SQLite's connection makes of the bytes of a TEXT."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return BadText(data)
 
 
 def identity_of(path: Path) -> Identity:

@@ -1,0 +1,38 @@
+"""What pause and unpause have in common: the word goes to the kernel that has the conversation, else into its inbox."""
+
+from __future__ import annotations
+
+import uuid
+
+from agentos.errors import KernelUnreachable
+from agentos.events.intake import Control, ControlItem
+from agentos.interfaces.cli.errors import Exit
+from agentos.interfaces.cli.finding import find_conversation
+from agentos.interfaces.cli.invocation import Invocation
+from agentos.interfaces.cli.output import put_json, say
+from agentos.interfaces.cli.running import owner_of
+from agentos.kernel.reading import reading
+
+HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
+_DONE = {Control.PAUSE: "paused", Control.UNPAUSE: "unpaused", Control.CLOSE: "closed"}
+
+
+async def controlled(here: Invocation, conversation: str, control: Control, *, json: bool) -> int:
+    """Finds the conversation, and has it paused or unpaused; says who took the word."""
+    async with reading(here.store_url()) as store:
+        log = await find_conversation(store, conversation)
+        taken_by = None
+        async with owner_of(store, log) as kernel:
+            if kernel is not None:
+                try:
+                    await kernel.control(log, control)
+                    taken_by = kernel.greeting.pid
+                except KernelUnreachable as error:
+                    say(f"warning: {error}; the word waits in the store")
+        if taken_by is None:
+            await store.post(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
+    if json:
+        put_json({"conversation": log, "posted": True, "taken_by": taken_by})
+    else:
+        say(f"{log}: {_DONE[control]}; {HOW_TAKEN if taken_by is None else f'process {taken_by} has taken it'}")
+    return Exit.OK

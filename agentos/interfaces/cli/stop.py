@@ -1,0 +1,87 @@
+"""stop: tells the processes that host agents on a store to end."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+from anyio import move_on_after, sleep
+from cyclopts import Parameter
+
+from agentos.errors import ControlRefused, KernelUnreachable
+from agentos.interfaces.cli.errors import Exit, UsageError
+from agentos.interfaces.cli.invocation import Flag, Here
+from agentos.interfaces.cli.left_open import left_open
+from agentos.interfaces.cli.output import put_json, say
+from agentos.interfaces.cli.running import all_running, process_of
+from agentos.kernel.control import SocketClient
+
+LAST_STEPS_S = 10.0
+LOOK_S = 0.05
+
+
+async def stop(
+    *,
+    writer: Annotated[int | None, Parameter(name="--writer")] = None,
+    now: Flag = False,
+    json: Flag = False,
+    here: Here,
+) -> int:
+    """Tell 'agentos up' to end, and wait until it has: it takes no more, and what runs ends within its grace.
+
+    Every 'agentos up' on the store is told, or the one that --writer names. A 'run' or 'chat' is not: it ends with what it
+    was asked, 'agentos cancel' ends a turn. Ctrl-C here ends the waiting.
+
+    Parameters
+    ----------
+    writer
+        only this one, by its number as 'agentos writers' has it
+    now
+        without grace: what runs is cancelled
+    json
+        print one JSON object: each that was told, whether it has ended, and what it left open
+    """
+    url = here.store_url()
+    async with all_running(url) as kernels:
+        told = [kernel for kernel in kernels if writer in (None, kernel.greeting.writer)]
+        if writer is not None and not told:
+            raise UsageError(f"no kernel with the number {writer} answers; 'agentos writers' lists them")
+        results = [await _stopped(url, kernel, now=now, named=writer is not None) for kernel in told]
+    ended = [result for result in results if result is not None]
+    if json:
+        put_json({"stopped": ended})
+    elif not ended:
+        say("nothing hosts agents on this store")
+    return Exit.OK if all(result["ended"] for result in ended) else Exit.FAILURE
+
+
+async def _until_ended(pid: int) -> None:
+    """A kernel closes its socket before its store and itself; one that takes long over that has ended all the same."""
+    with move_on_after(LAST_STEPS_S):
+        while True:
+            try:
+                os.kill(pid, 0)
+            except ProcessLookupError:
+                return
+            await sleep(LOOK_S)
+
+
+async def _stopped(url: str, kernel: SocketClient, *, now: bool, named: bool) -> dict[str, object] | None:
+    """What became of one; None for one that does not take the word."""
+    facts: dict[str, object] = {"pid": kernel.greeting.pid, "writer": kernel.greeting.writer}
+    try:
+        await kernel.stop(force=now)
+        say(f"{process_of(kernel)}: told to end")
+        await kernel.wait_gone()
+        await _until_ended(kernel.greeting.pid)
+    except ControlRefused as error:
+        if named:
+            raise
+        say(f"{process_of(kernel)}: {error}")
+        return None
+    except KernelUnreachable as error:
+        say(f"warning: {error}")
+        return {**facts, "ended": False}
+    left = await left_open(url, kernel.greeting.writer)
+    say(f"{process_of(kernel)}: ended; {left}")
+    return {**facts, "ended": True, **left.as_object()}

@@ -1,0 +1,1 @@
+"""top: how a running kernel does, refreshed at a terminal."""

@@ -1,0 +1,150 @@
+"""up: hosts the agents of a project in the foreground until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from agentos.errors import ConfigurationError, UnknownAgent
+from agentos.interfaces.cli.errors import Exit
+from agentos.interfaces.cli.happening import Happening
+from agentos.interfaces.cli.invocation import Flag, Here
+from agentos.interfaces.cli.left_open import left_open
+from agentos.interfaces.cli.output import counted, put_json, say
+from agentos.interfaces.cli.signals import Signals
+from agentos.interfaces.cli.workplace import Selection, Workplace, opened
+from agentos.kernel import Kernel
+from agentos.secrets import without_password
+
+RECOVER_POLL_S = 2.0
+"""How often it takes up what other processes left behind, where the project says nothing of it (recover_poll_s)."""
+
+
+async def up(
+    *agents: str,
+    selection: Selection | None = None,
+    grace: Annotated[float | None, Parameter(name="--grace", validator=Number(gte=0))] = None,
+    json: Flag = False,
+    here: Here,
+) -> int:
+    """Host the agents of the project until it is told to end, and print what happens.
+
+    Turns that a process left open go on, inputs and answers that wait in the store are taken, and other terminals may ask
+    and command it: 'agentos ps', 'watch', 'answer', 'cancel', 'stop'. Ctrl-C, SIGTERM, SIGHUP and 'agentos stop' end it: it
+    takes no more, lets what runs end within the grace, and cancels the rest. A second one ends the grace. The last line says
+    what was left open; the next 'agentos up' takes it up.
+
+    Parameters
+    ----------
+    agents
+        only these, with those that they may ask; all of the project without
+    grace
+        how many seconds running calls have to end, close_grace_s of the project by default
+    json
+        print one object a line
+    """
+    work = Workplace.of(here, selection or Selection())
+    named = _named(work, agents)
+    if work.url == "memory:":
+        raise ConfigurationError(
+            "a store in memory is of use to one process alone; name one with --store sqlite:///FILE"
+        )
+    async with opened(work, hosted=named, recover_poll_s=RECOVER_POLL_S) as kernel:
+        if named:
+            kernel.take_up_only(list(kernel.catalog.agents))
+        kernel.stopping.listen()
+        with Signals() as signals:
+            async with _printing(kernel, json=json):
+                _begin(kernel, json=json)
+                for talk in await kernel.recover():
+                    say(f"{talk.id}: an open turn is taken up")
+                await _until_told(kernel, signals)
+                await _drain(kernel, signals, grace)
+        writer = kernel.ticker.writer
+    left = await left_open(work.url, writer)
+    if json:
+        put_json({"type": "ended", "forced": signals.count > 1, **left.as_object()}, stream=True)
+    say(f"ended; {left}")
+    return Exit.INTERRUPTED if signals.count > 1 else Exit.OK
+
+
+def _named(work: Workplace, agents: tuple[str, ...]) -> list[str]:
+    """The agents that are wanted, none for all. Raises UnknownAgent."""
+    named = [*agents, *([work.selection.agent] if work.selection.agent else ())]
+    for agent in named:
+        if agent not in work.agents:
+            raise UnknownAgent(agent, list(work.agents))
+    return named
+
+
+def _begin(kernel: Kernel, *, json: bool) -> None:
+    agents = sorted(kernel.catalog.agents)
+    url = without_password(kernel.store.url)
+    if json:
+        facts = {"pid": os.getpid(), "writer": kernel.ticker.writer, "store": url, "control": kernel.control_path}
+        put_json({"type": "up", "agents": agents, **facts}, stream=True)
+    asked = "" if kernel.control_path is not None else "; no other terminal can ask it"
+    say(f"up: {counted(len(agents), 'agent')} ({', '.join(agents)}) over {url}, process {os.getpid()}{asked}")
+
+
+@asynccontextmanager
+async def _printing(kernel: Kernel, *, json: bool) -> AsyncIterator[None]:
+    """What happens is printed during the block and, when that ends well, to the last entry."""
+    happening = Happening(kernel, json=json)
+    task = asyncio.get_running_loop().create_task(happening.follow())
+    await asyncio.sleep(0)  # it listens from here on
+    try:
+        yield
+        await task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _until_told(kernel: Kernel, signals: Signals) -> None:
+    """A signal, or a word of another terminal."""
+    loop = asyncio.get_running_loop()
+    asked, signalled = loop.create_task(kernel.stopping.wait()), loop.create_task(signals.wait())
+    await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
+    if asked.done():
+        signals.take("another terminal", force=asked.result())
+    for task in (asked, signalled):
+        task.cancel()
+    await asyncio.wait([asked, signalled])
+
+
+async def _drain(kernel: Kernel, signals: Signals, grace_s: float | None) -> None:
+    """To the close of the kernel, with its grace cut short by a second word to end."""
+    running = len(kernel.runner)
+    waits = f"; waiting for {counted(running, 'running effect')} (again ends them at once)" if running else ""
+    say(f"ending, told by {signals.told_by}{waits}")
+    closing = asyncio.get_running_loop().create_task(kernel.close(0.0 if signals.count > 1 else grace_s))
+    again = asyncio.get_running_loop().create_task(_told_again(kernel, signals))
+    try:
+        await asyncio.wait([closing, again], return_when=asyncio.FIRST_COMPLETED)
+        if not closing.done():
+            say("what still runs is cancelled")
+            kernel.hurry()
+        await closing
+    finally:
+        again.cancel()
+        await asyncio.wait([again])
+
+
+async def _told_again(kernel: Kernel, signals: Signals) -> None:
+    loop = asyncio.get_running_loop()
+    asked, signalled = loop.create_task(kernel.stopping.wait()), loop.create_task(signals.wait_again())
+    try:
+        await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
+        if asked.done() and not signalled.done():
+            signals.take("another terminal")
+    finally:
+        for task in (asked, signalled):
+            task.cancel()
+        await asyncio.wait([asked, signalled])

@@ -1,0 +1,171 @@
+"""Reads off one kernel what is open and who has it: its resources, and the slots of its toolboxes, which are some too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from agentos.clock import Clock
+from agentos.components import Access, CallConfig, ConversationConfig, Pattern, ToolboxSharing
+from agentos.ids import Kind, LogId, Micros, Name, ResourceId, call_id, hashed_id
+from agentos.kernel.lsof import OpenResource, ResourceUser
+from agentos.kernel.services import LiveServices
+from agentos.kernel.top import ResourceUse
+from agentos.resources import Slots, SlotStatistics
+from agentos.resources.borrowing import Borrowing, Caller
+from agentos.resources.registry import ResourceRow, Resources
+from agentos.world import World
+
+SLOTS = "slots"
+"""The kind of resource that the slots of a toolbox are."""
+SLOT, RESOURCE = "slot", "resource"
+"""What a place in line is for."""
+_PATTERNS = {
+    ToolboxSharing.READ_WRITE: Pattern.READ_WRITE,
+    ToolboxSharing.POOL: Pattern.POOL,
+    ToolboxSharing.STATELESS: Pattern.STATELESS,
+}
+_WHOLE = frozenset({ToolboxSharing.EXCLUSIVE, ToolboxSharing.READ_WRITE, ToolboxSharing.POOL})
+"""Sharings with one room for all; a stateless toolbox has none, and nobody counts who is in it."""
+
+
+class OpenResources:
+    """Reads them off what lives in one kernel, and knows since when each call has its slot, or waits for it."""
+
+    def __init__(self, world: World, resources: Resources, slots: Slots, services: LiveServices, clock: Clock) -> None:
+        self._world, self._resources, self._slots = world, resources, slots
+        self._services, self._clock = services, clock
+        self._slot_times: dict[Caller, tuple[bool, float]] = {}
+
+    def slot_changed(self, caller: Caller) -> None:
+        """A call came in, stands in line, or is gone."""
+        holds = self._slots.holds(caller)
+        if not holds and not self._slots.waits_for(caller):
+            self._slot_times.pop(caller, None)
+            return
+        known = self._slot_times.get(caller)
+        if known is None or known[0] is not holds:
+            self._slot_times[caller] = (holds, self._clock.monotonic())
+
+    def all(self) -> list[OpenResource]:
+        """Every one that is open, the slots last."""
+        return [*map(self._of_row, self._resources.rows()), *self.of_slots()]
+
+    def uses(self) -> list[ResourceUse]:
+        """How much of each is in use; it costs nothing for each user."""
+        return [*map(_use_of_row, self._resources.rows()), *map(_use_of_slots, self._slot_rooms())]
+
+    def in_line(self) -> Iterator[tuple[str, str]]:
+        """The conversation of each that waits, empty for the program, and whether for a slot or another resource."""
+        for used in self._slots.statistics():
+            yield from ((log, SLOT) for log, _ in used.waiters)
+        for row in self._resources.rows():
+            yield from ((one.by.caller[0] if one.by.caller is not None else "", RESOURCE) for one in row.waiters)
+
+    def one(self, id_: ResourceId) -> OpenResource | None:
+        """A resource that is none of slots; None when it is open no more."""
+        row = self._resources.row(id_)
+        return self._of_row(row) if row is not None else None
+
+    def of_slots(self) -> list[OpenResource]:
+        """The slots of every open toolbox that has a bound; of one that has a room for each agent or conversation, the
+        rooms that are used."""
+        return [self._of_used(room) for room in self._slot_rooms()]
+
+    def _slot_rooms(self) -> list[SlotStatistics]:
+        used = self._slots.statistics()
+        named = {room.toolbox for room in used}
+        free = [
+            SlotStatistics(name, sharing, size, (), ())
+            for name, (sharing, size) in sorted(self._slots.toolboxes().items())
+            if name not in named and sharing in _WHOLE
+        ]
+        return [*used, *free]
+
+    def _of_row(self, row: ResourceRow) -> OpenResource:
+        return OpenResource(
+            id=row.id,
+            kind=row.kind,
+            name=row.name,
+            scope=row.scope,
+            pattern=row.pattern,
+            size=row.size,
+            since=row.since,
+            holders=tuple(self._borrower(one) for one in row.holders),
+            waiters=tuple(self._borrower(one) for one in row.waiters),
+            handles=row.handles,
+            takes=row.takes,
+        )
+
+    def _of_used(self, used: SlotStatistics) -> OpenResource:
+        return msgspec.structs.replace(
+            _slots_of(used.toolbox, used.key, used.sharing, used.size),
+            holders=tuple(self._caller(one, used) for one in used.holders),
+            waiters=tuple(self._caller(one, used) for one in used.waiters),
+        )
+
+    def _borrower(self, one: Borrowing) -> ResourceUser:
+        frames = tuple(frame.entity_id for frame in one.by.frames)
+        return self._user(frames, one.access, one.for_ms / 1_000)
+
+    def _caller(self, caller: Caller, used: SlotStatistics) -> ResourceUser:
+        log, call = LogId(caller[0]), caller[1]
+        slice_ = self._world.slice(log)
+        config = slice_.get(call, CallConfig) if slice_ is not None else None
+        frames = self._services.lineage(log, config.turn, call).frames if config is not None else ()
+        now = self._clock.monotonic()
+        _, since_s = self._slot_times.get(caller, (False, now))
+        ids = tuple(frame.entity_id for frame in frames) or (call_id(log, call),)
+        return self._user(ids, Access.READ if caller in used.reads else Access.WRITE, now - since_s)
+
+    def _user(self, frames: tuple[str, ...], access: Access, for_s: float) -> ResourceUser:
+        return ResourceUser(
+            frames=frames,
+            agents=tuple(self._agents(frames)),
+            access=access,
+            since=Micros(self._clock.now() - round(for_s * 1e6)),
+            for_ms=round(1_000 * for_s, 3),
+        )
+
+    def _agents(self, frames: tuple[str, ...]) -> Iterator[Name]:
+        for frame in frames:
+            config = self._world.get(frame, ConversationConfig)
+            if config is not None:
+                yield config.slug
+
+
+def _slots_of(toolbox: Name, key: str, sharing: ToolboxSharing, size: int) -> OpenResource:
+    bound = max(1, size) if sharing is ToolboxSharing.POOL else 1
+    return OpenResource(
+        id=ResourceId(hashed_id(Kind.RESOURCE, SLOTS, toolbox, key)),
+        kind=SLOTS,
+        name=toolbox,
+        scope=("program", toolbox, *([key] if key else [])),
+        pattern=_PATTERNS.get(sharing, Pattern.EXCLUSIVE),
+        size=0 if sharing is ToolboxSharing.READ_WRITE else bound,
+        toolbox=toolbox,
+    )
+
+
+def _use_of_row(row: ResourceRow) -> ResourceUse:
+    return ResourceUse(
+        kind=row.kind,
+        name=row.name,
+        pattern=row.pattern,
+        size=row.size,
+        held=len(row.holders),
+        waiting=len(row.waiters),
+    )
+
+
+def _use_of_slots(room: SlotStatistics) -> ResourceUse:
+    one = _slots_of(room.toolbox, room.key, room.sharing, room.size)
+    return ResourceUse(
+        kind=one.kind,
+        name=one.name,
+        pattern=one.pattern,
+        size=one.size,
+        held=len(room.holders),
+        waiting=len(room.waiters),
+    )

@@ -1,0 +1,1 @@
+"""What can live in a scope, one file or folder for each kind."""

@@ -1,0 +1,333 @@
+"""A long-lived process as a resource: it is there whenever it is asked for, and started anew when it has died.
+
+One task owns it, from its start to its end: whoever waits for it may be cancelled, and it goes on for the others. It is
+started anew only when somebody asks for it, and not without end: one that ends too often has given up for good, until
+it is made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from agentos.clock import Clock, SystemClock
+from agentos.components import Pattern
+from agentos.errors import ProcessError, ProcessGaveUp, ProcessLost, ProcessNotStarted, ResourceClosed
+from agentos.resources.borrowing import Bounds, Factory, Takes
+from agentos.resources.process.command import Command, ProcessLimits
+from agentos.resources.process.descendants import MARK, Keeper
+from agentos.resources.process.family import insist
+from agentos.resources.process.live import LiveProcess
+from agentos.resources.process.reasons import code_text, reason_of
+from agentos.resources.registry import ResourceKind
+from agentos.resources.scope import Level
+
+
+class KeptLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of a process that stays.
+
+    From its start until it is ready it has start_s, and close_s to end by itself once its stdin is closed; what follows
+    stands in process. It is started anew at most restarts_max times within restarts_s. unread_bytes bounds what it was
+    sent and has not read. Descendants that it left to us are reaped every reap_s.
+    """
+
+    start_s: float = 30.0
+    close_s: float = 2.0
+    restarts_max: int = 3
+    restarts_s: float = 60.0
+    unread_bytes: int = 16 * 1024 * 1024
+    reap_s: float = 30.0
+    process: ProcessLimits = ProcessLimits()
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run: argv[0] is an absolute path, environment is all that it sees, but for the mark of its own."""
+
+    argv: tuple[str, ...]
+    environment: dict[str, str]
+    cwd: str
+
+
+class Use(Protocol):
+    """What one incarnation of a process is used for."""
+
+    def heard(self, chunk: memoryview) -> None:
+        """A chunk of its stdout; its memory is used again afterwards. Never raises."""
+
+    async def prepare(self, live: LiveProcess) -> None:
+        """Makes it ready, within start_s. Whatever it raises is why it was not started."""
+
+    def lost(self, error: ProcessLost) -> None:
+        """It has ended, and all that was awaited of it will not come. Never raises."""
+
+
+class ProcessState(Enum):
+    """Where a kept process stands: down is dead and started anew when asked for, failed is given up."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DOWN = "down"
+    FAILED = "failed"
+    CLOSED = "closed"
+
+
+class KeptProcess:
+    """A process that is kept. `open` starts it; `ready` gives the one that runs now; `close` leaves nothing of any."""
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        use: Callable[[], Use],
+        *,
+        limits: KeptLimits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.name, self.program = name, program
+        self.limits = limits or KeptLimits()
+        self.state = ProcessState.DOWN
+        self.started = 0
+        self._use, self._clock = use, clock or SystemClock()
+        self._restarts: deque[float] = deque()
+        self._error: ProcessError | None = None
+        self._live: LiveProcess | None = None
+        self._owner: asyncio.Task[None] | None = None
+        self._wanted = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._end_asked = asyncio.Event()
+        self._end_reason = ""
+
+    async def open(self) -> None:
+        """Starts it for the first time. Raises ProcessNotStarted, and then there is nothing to close."""
+        self._owner = asyncio.create_task(self._own(), name=f"process {self.name}")
+        try:
+            await self.ready()
+        except BaseException:
+            await self.close()
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that runs now."""
+        return self._live.pid if self._live is not None else None
+
+    @property
+    def problem(self) -> str:
+        """Why it does not run, or last ended; empty while all is well."""
+        return self._error.how if self._error is not None and self.state is not ProcessState.READY else ""
+
+    def healthy(self) -> bool:
+        """Whether it runs, and can be talked to."""
+        return self._live is not None and self._live.alive and not self._end_asked.is_set()
+
+    async def ready(self) -> LiveProcess:
+        """The process that runs now; it is started anew when none does.
+
+        Errors: ProcessNotStarted; ProcessGaveUp when it ended too often; ResourceClosed.
+        """
+        while not self.healthy():
+            if self.state is ProcessState.CLOSED or self._owner is None:
+                raise ResourceClosed(self.name)
+            if isinstance(self._error, ProcessGaveUp):
+                raise _again(self._error)
+            self._settled.clear()
+            self._wanted.set()
+            await self._settled.wait()
+            if isinstance(self._error, ProcessNotStarted) and not self.healthy():
+                raise _again(self._error)
+        assert self._live is not None, "a healthy process runs"
+        return self._live
+
+    def end(self, reason: str) -> None:
+        """Has the process that runs now ended, which is of no more use; the next one to ask gets another."""
+        self._end_reason = self._end_reason or reason
+        self._end_asked.set()
+
+    async def close(self) -> None:
+        """Ends it, and waits until nothing of it is left. A cancellation goes on when all is done."""
+        owner, self._owner = self._owner, None
+        if owner is None:
+            return
+        self.state = ProcessState.CLOSED
+        self._wanted.set()
+        self._end_asked.set()
+        await insist(_joined(owner))
+
+    async def _own(self) -> None:
+        keeper = Keeper()
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                if self.state is ProcessState.CLOSED:
+                    return
+                if self._may_start():
+                    await self._live_once()
+                self._settled.set()
+        finally:
+            self.state = ProcessState.CLOSED
+            self._settled.set()
+            keeper.close()
+
+    def _may_start(self) -> bool:
+        """Counts a start that is not the first one."""
+        now = self._clock.monotonic()
+        while self._restarts and now - self._restarts[0] >= self.limits.restarts_s:
+            self._restarts.popleft()
+        if self.started and len(self._restarts) >= self.limits.restarts_max:
+            self._give_up()
+            return False
+        if self.started:
+            self._restarts.append(now)
+        self.started += 1
+        return True
+
+    def _give_up(self) -> None:
+        self.state, last = ProcessState.FAILED, self._error
+        what = f"ended again after {self.limits.restarts_max} restarts within {self.limits.restarts_s:g} s"
+        how = f"; it {last.what}" if last is not None else ""
+        self._error = ProcessGaveUp(
+            self.name, f"{what}, so it is not started any more{how}", last.said if last is not None else ""
+        )
+
+    async def _live_once(self) -> None:
+        """One incarnation, from its start to its end."""
+        self.state, self._end_reason = ProcessState.STARTING, ""
+        self._end_asked.clear()
+        use, mark = self._use(), f"{self.name}:{self.started}"
+        try:
+            live = self._spawn(use, mark)
+        except (OSError, ValueError) as error:
+            self._down(ProcessNotStarted(self.name, f"could not be started: {self._reason(error)}"))
+            return
+        unready: str | None = ""
+        try:
+            unready = await self._prepared(use, live)
+            if unready is None:
+                self.state, self._live, self._error = ProcessState.READY, live, None
+                self._settled.set()
+                await self._until_lost(live)
+        finally:
+            await self._ended(use, live, unready)
+
+    async def _ended(self, use: Use, live: LiveProcess, unready: str | None) -> None:
+        self._live = None
+        asked = self._end_reason if self.state is not ProcessState.CLOSED else "was closed"
+        code = 0
+        try:
+            code = await live.end(self.limits.close_s if self.state is ProcessState.CLOSED else 0.0)
+        finally:
+            how = asked or ("closed its pipes, and was ended" if live.was_stopped else f"ended with {code_text(code)}")
+            lost = ProcessLost(self.name, how, live.last_words())
+            use.lost(lost)
+            why = unready or f"{how} before it was ready"
+            self._down(lost if unready is None else ProcessNotStarted(self.name, why, live.last_words()))
+
+    def _down(self, error: ProcessError) -> None:
+        self._error = error
+        if self.state is not ProcessState.CLOSED:
+            self.state = ProcessState.DOWN
+
+    def _spawn(self, use: Use, mark: str) -> LiveProcess:
+        command = Command(
+            argv=list(self.program.argv),
+            environment={**self.program.environment, MARK: mark},
+            cwd=self.program.cwd,
+            mark=mark,
+        )
+        return LiveProcess(command, self.limits.process, use.heard, self.limits.unread_bytes)
+
+    async def _prepared(self, use: Use, live: LiveProcess) -> str | None:
+        """Makes it ready, and gives None then; else why it is not, empty when it has ended."""
+        preparing = asyncio.create_task(use.prepare(live))
+        others = [asyncio.create_task(one) for one in (live.wait_lost(), _event(self._end_asked))]
+        try:
+            tasks = {preparing, *others}
+            await asyncio.wait(tasks, timeout=self.limits.start_s, return_when=asyncio.FIRST_COMPLETED)
+            if not preparing.done():
+                lost = any(other.done() for other in others)
+                return "" if lost else f"was not ready in {self.limits.start_s:g} s (start_s)"
+            return None if preparing.exception() is None else f"was not ready: {preparing.exception()}"
+        finally:
+            await _cancelled(preparing, *others)
+
+    async def _until_lost(self, live: LiveProcess) -> None:
+        news = [asyncio.create_task(one) for one in (live.wait_lost(), _event(self._end_asked))]
+        try:
+            while not (await asyncio.wait(news, timeout=self.limits.reap_s, return_when=asyncio.FIRST_COMPLETED))[0]:
+                live.reap()
+        finally:
+            await _cancelled(*news)
+
+    def _reason(self, error: OSError | ValueError) -> str:
+        if isinstance(error, OSError):
+            return reason_of(error, Path(self.program.argv[0]), Path(self.program.cwd))
+        return str(error)
+
+
+def _again(error: ProcessError) -> ProcessError:
+    """The same error for one more who asks: one object would gather the tracebacks of all."""
+    return type(error)(error.name, error.what, error.said)
+
+
+def bounds_of(limits: KeptLimits) -> Bounds:
+    """The bounds of a resource whose handle is such a process: longer than all that it takes itself."""
+    ends = limits.process
+    end_s = 2 * ends.leftover_s + ends.grace_s + ends.kill_s + ends.drain_s
+    return Bounds(make_s=limits.start_s + end_s + 1, close_s=limits.close_s + end_s + 1)
+
+
+def kept_process(
+    program: Program,
+    use: Callable[[], Use],
+    *,
+    name: str = "process",
+    limits: KeptLimits | None = None,
+    clock: Clock | None = None,
+) -> Factory[KeptProcess]:
+    """How a kept process is made as a resource, looked at before it is lent, and given back."""
+
+    async def make() -> KeptProcess:
+        process = KeptProcess(name, program, use, limits=limits, clock=clock)
+        await process.open()
+        return process
+
+    return Factory(
+        make=make,
+        close=KeptProcess.close,
+        check=lambda process: process.state is not ProcessState.FAILED,
+        takes=lambda process: Takes(pid=process.pid),
+    )
+
+
+PROCESS = ResourceKind(
+    name="process", factory=kept_process, pattern=Pattern.STATELESS, bounds=bounds_of(KeptLimits()), level=Level.TOOLBOX
+)
+"""How often it may be used at once is for those to say who speak with it."""
+
+
+async def _event(event: asyncio.Event) -> None:
+    await event.wait()
+
+
+async def _joined(task: asyncio.Task[None]) -> None:
+    await asyncio.wait([task])
+    if not task.cancelled() and (error := task.exception()) is not None:
+        raise error
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    """Until none of them runs any more."""
+    for task in tasks:
+        task.cancel()
+    await insist(_all_done(tasks))
+
+
+async def _all_done(tasks: tuple[asyncio.Task[Any], ...]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,112 @@
+"""Places: a number of things at once, bounded at several scopes together, as the turns of an agent and of the program.
+
+Whoever asks goes through one room after the other, the narrowest scope first, and has its place once it is inside all of
+them. Whoever waits at one room keeps its place in those behind it: all go the same way, so nobody waits in a circle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from agentos.resources.room import Order, Room
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Bound(NamedTuple):
+    """A bound that somebody falls under: the scope's kind (program, tenant, agent, conversation), its name, how many at once."""
+
+    scope: str
+    name: str
+    size: int
+
+
+class PlaceStatistics(msgspec.Struct, frozen=True):
+    """One bound now: how many have a place, and how many wait at it. Who waits at a wider one has a place here."""
+
+    scope: str
+    name: str
+    size: int
+    held: int
+    waiting: int
+
+
+class Places(Generic[K]):
+    """bounds_of: the bounds that one falls under, the narrowest first, asked once, as it comes; order makes the order of one
+    room's line; granted is called when one that was refused has its place."""
+
+    def __init__(
+        self,
+        bounds_of: Callable[[K], Sequence[Bound]],
+        order: Callable[[], Order[K]],
+        granted: Callable[[K], None],
+    ) -> None:
+        self._bounds_of, self._order, self._granted = bounds_of, order, granted
+        self._rooms: dict[tuple[str, str], Room[K]] = {}
+        self._ways: dict[K, Sequence[Bound]] = {}
+        self._inside: set[K] = set()
+
+    def take(self, who: K) -> bool:
+        """Whether it has its place now. A no puts it in line once; asking again asks for the same place."""
+        if who in self._inside:
+            return True
+        if who not in self._ways:
+            self._ways[who] = self._bounds_of(who)
+        return self._goes_on(who)
+
+    def leave(self, who: K) -> None:
+        """It gives its place back, or stands in line no more. Nothing happens when it had none."""
+        way = self._ways.pop(who, None)
+        if way is None:
+            return
+        self._inside.discard(who)
+        for scope, name, _ in way:
+            room = self._rooms.get((scope, name))
+            if room is None:
+                continue
+            for came in room.leave(who):
+                if self._goes_on(came):
+                    self._granted(came)
+            if not room.holders and not room.line:
+                del self._rooms[scope, name]
+
+    def holds(self, who: K) -> bool:
+        return who in self._inside
+
+    def waits(self, who: K) -> bool:
+        return who in self._ways and who not in self._inside
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in line, wherever."""
+        return len(self._ways) - len(self._inside)
+
+    def __iter__(self) -> Iterator[K]:
+        """All that have a place or stand in line, in the order in which they asked."""
+        return iter(tuple(self._ways))
+
+    def statistics(self) -> list[PlaceStatistics]:
+        """The bounds that somebody falls under now."""
+        return [
+            PlaceStatistics(scope, name, room.size, len(room.holders), len(room.line))
+            for (scope, name), room in sorted(self._rooms.items())
+        ]
+
+    def _goes_on(self, who: K) -> bool:
+        """As far as there is room. Whether it is inside all."""
+        for bound in self._ways[who]:
+            if not self._room(bound).take(who):
+                return False
+        self._inside.add(who)
+        return True
+
+    def _room(self, bound: Bound) -> Room[K]:
+        """A bound that has changed counts from here on; who is inside stays."""
+        room = self._rooms.get((bound.scope, bound.name))
+        if room is None:
+            room = self._rooms[bound.scope, bound.name] = Room(bound.size, order=self._order())
+        room.size = bound.size
+        return room

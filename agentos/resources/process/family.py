@@ -1,0 +1,119 @@
+"""A process with all that descends from it, and how that is ended: SIGTERM, a grace, SIGKILL until none is left."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import subprocess
+from collections.abc import Coroutine
+from typing import Any
+
+import anyio
+
+from agentos.resources.process.command import ProcessLimits
+from agentos.resources.process.descendants import (
+    Process,
+    dead_orphans,
+    leaders,
+    left_behind,
+    reap_if_still,
+    signal_group,
+    signal_process,
+)
+from agentos.resources.process.pipes import POLL_S, Exit
+
+_log = logging.getLogger(__name__)
+
+
+class Family:
+    """A process that began a session of its own, and its descendants, those too that left the session.
+
+    mark is the value of MARK in its environment. `close` gives back what is held of it, in every case.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ProcessLimits) -> None:
+        self._process, self._mark, self._limits = process, mark, limits
+        self._loop = asyncio.get_running_loop()
+        self._seen: set[Process] = set()
+        leaders.add(process.pid)
+        self._exit = Exit(process)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def ended(self) -> asyncio.Future[None]:
+        """Done when the first process has ended. Not to be awaited itself: a cancellation would end it."""
+        return self._exit.ended
+
+    def left_behind(self) -> set[Process]:
+        """Those that live beside the first one. Reaps those that have ended and are ours to reap."""
+        self._seen = left_behind(self._process.pid, self._mark, self._seen)
+        return self._seen
+
+    def dead_orphans(self) -> set[Process]:
+        return dead_orphans(self._process.pid)
+
+    async def stop(self, grace_s: float) -> None:
+        """Ends every process; the first one has grace_s for it, the others leftover_s more."""
+        try:
+            self._signal(signal.SIGTERM)
+            await asyncio.wait([self.ended], timeout=grace_s)
+            self._signal(signal.SIGTERM)  # again: on the way from fork to exec the first one may get lost
+            await self._gone(self._limits.leftover_s)
+        finally:
+            self._signal(signal.SIGKILL)
+        if not await self._gone(self._limits.kill_s, signal.SIGKILL):
+            _log.error("processes of %s outlive SIGKILL: %s", self._mark, self._alive())
+        if orphans := self.dead_orphans():
+            await asyncio.sleep(self._limits.leftover_s)  # whoever started them has taken their exit status by then
+            for orphan in orphans:
+                reap_if_still(orphan)
+
+    def close(self) -> int:
+        """Takes the exit code: negative is the number of the signal that killed it."""
+        if self._process.poll() is None:
+            self._signal(signal.SIGKILL)
+        self._exit.close()
+        leaders.discard(self._process.pid)
+        return self._process.poll() or 0
+
+    async def _gone(self, wait_s: float, number: signal.Signals | None = None) -> bool:
+        """Whether all have ended within wait_s; signals those that are left again and again when given a signal."""
+        deadline = self._loop.time() + wait_s
+        while self._alive():
+            if self._loop.time() >= deadline:
+                return False
+            await asyncio.sleep(POLL_S)
+            if number is not None:
+                self._signal(number)
+        return True
+
+    def _alive(self) -> list[int]:
+        leader = [] if self.ended.done() else [self._process.pid]
+        return leader + [process.pid for process in self.left_behind()]
+
+    def _signal(self, number: signal.Signals) -> None:
+        """The group comes first: a script that waits for a child shall learn of the signal, not of the child's end. But
+        whoever is in no group of ours has to be found while the script still lives, and then is remembered."""
+        self.left_behind()
+        signal_group(self._process.pid, number)
+        for process in self.left_behind():
+            signal_process(process, number, but_group=self._process.pid)
+
+
+async def insist(work: Coroutine[Any, Any, None]) -> None:
+    """Runs work to its end however often the waiting task is cancelled meanwhile; only then it is cancelled."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled

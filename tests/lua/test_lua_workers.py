@@ -1,0 +1,172 @@
+"""The workers of a toolbox: prepared ahead, bounded, replaced when they have died, and none left."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from agentos.errors import ConfigurationError, ResourceBusy, ResourceClosed
+from agentos.resources.kinds.lua import LUA, LuaUnavailable, LuaWorker, LuaWorkers, Script
+from agentos.resources.kinds.lua import worker as worker_module
+from agentos.resources.shared import Shared
+from agentos.testing.leaks import LeakMeter
+from agentos.toolboxes.lua import LuaToolbox
+from tests.lua.support import LONG_S, TIME_S, Bench, limits, lives
+
+
+@asynccontextmanager
+async def some(prepared: int = 0, **more: Any) -> AsyncIterator[LuaWorkers]:
+    found = LuaWorkers(limits(**more), name="calc", prepared=prepared)
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+async def test_one_is_ready_for_who_asks_next() -> None:
+    async with some(prepared=1) as workers:
+        first = await workers.take()
+        await asyncio.gather(*workers._tasks)
+        [ready] = workers._ready
+
+        assert await workers.take() is ready
+        assert workers.taken == [first, ready]
+
+
+async def test_one_that_died_while_it_waited_is_not_given_to_anybody() -> None:
+    async with some(prepared=1) as workers:
+        await workers.take()
+        await asyncio.gather(*workers._tasks)
+        [ready] = workers._ready
+        await ready.end()
+
+        taken = await workers.take()
+
+        assert taken is not ready
+        assert await Bench(taken).values("return 1") == [1]
+
+
+async def test_beyond_the_bound_the_one_that_was_used_longest_ago_is_ended() -> None:
+    async with some(workers_max=2) as workers:
+        first, second = await workers.take(), await workers.take()
+        workers.used(first)
+        third = await workers.take()
+
+        assert not second.alive
+        assert workers.taken == [first, third]
+
+
+async def test_where_all_run_scripts_another_is_busy() -> None:
+    async with some(workers_max=1) as workers:
+        only = await workers.take()
+        running = asyncio.ensure_future(Bench(only).run("while true do end"))
+        await asyncio.sleep(0)
+        with pytest.raises(ResourceBusy, match=f"'calc' .1 at once. .*process {only.pid}"):
+            await workers.take()
+        running.cancel()
+        await asyncio.wait([running])
+
+        assert (await workers.take()).alive
+
+
+async def test_closing_ends_all_and_gives_no_more() -> None:
+    async with some(prepared=1) as workers:
+        taken = await workers.take()
+        await asyncio.gather(*workers._tasks)
+        pids = [taken.pid, workers._ready[0].pid]
+        await workers.close()
+
+        assert not any(lives(pid) for pid in pids)
+        with pytest.raises(ResourceClosed):
+            await workers.take()
+
+
+async def test_one_that_becomes_ready_while_all_are_closed_is_ended_too() -> None:
+    async with some() as workers:
+        taking = asyncio.ensure_future(workers.take())
+        await asyncio.sleep(0)
+        await workers.close()
+        with pytest.raises(ResourceClosed):
+            await taking
+
+        assert workers.taken == []
+
+
+async def test_a_script_for_a_worker_that_has_ended_is_lost() -> None:
+    async with some() as workers:
+        worker = await workers.take()
+        await worker.end()
+
+        assert (await Bench(worker).failure("return 1"))[0] == "died"
+
+
+async def test_a_shared_state_replaces_a_worker_that_was_lost() -> None:
+    async with some() as workers:
+        shared: Shared[LuaWorker] = Shared("calc", "lua", LUA.pattern, LUA.factory(workers=workers), bounds=LUA.bounds)
+        async with shared.borrow() as first:
+            assert (await Bench(first).failure("while true do end", time_s=TIME_S))[0] == "timeout"
+        async with shared.borrow() as second:
+            assert await Bench(second).values("return 1") == [1]
+            [takes] = shared.takes()
+        await shared.close()
+
+    assert takes.pid == second.pid != first.pid
+    assert (takes.bytes or 0) > 10_000
+
+
+async def test_the_kind_can_be_asked_for_with_limits_of_its_own() -> None:
+    shared: Shared[LuaWorker] = Shared("own", "lua", LUA.pattern, LUA.factory(tools=["a"], memory_bytes=8_000_000))
+    async with shared.borrow() as worker:
+        here = Bench(worker)
+        assert await here.values("return tools.list()") == [["a"]]
+        assert (await here.failure("return ('x'):rep(9000000)"))[0] == "memory"
+    await shared.close()
+
+    assert not lives(worker.pid)
+
+
+ENDS = ("return 1", "error('x')", "while true do end", "local t = {} for i = 1, 1e9 do t[i] = {} end")
+
+
+async def test_nothing_is_left_however_a_script_ends() -> None:
+    meter = LeakMeter()
+    for script in ENDS:
+        async with some() as workers:
+            await Bench(await workers.take()).run(script, time_s=TIME_S)
+    for steps in range(0, 40, 3):
+        await _cancelled_after(steps)
+
+    await meter.check()
+
+
+async def _cancelled_after(steps: int) -> None:
+    """A start and a script that are cancelled after so many turns of the loop, wherever they are then."""
+
+    async def work() -> None:
+        async with some(prepared=1) as workers:
+            worker = await workers.take()
+            asked = Script(script="for i = 1, 1e7 do end return 1", now_s=0.0, time_s=LONG_S)
+            await worker.run(asked, Bench(worker).call, lambda piece: None)
+
+    task = asyncio.ensure_future(work())
+    for _ in range(steps):
+        await asyncio.sleep(0.002)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def test_a_process_that_does_not_become_ready_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "PROGRAM", "/nowhere/worker.py")
+    with pytest.raises(LuaUnavailable, match=r"it ended with exit code 2: .*worker\.py"):
+        await LuaWorker.start(limits())
+
+
+async def test_without_lupa_the_toolbox_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="Lua needs the package lupa, which is not installed: pip install"):
+        await LuaToolbox("calc").open()
