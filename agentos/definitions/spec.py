@@ -207,6 +207,11 @@ class AgentSpec(Strict):
     inner_depth: Positive | None = None
     """How deep calls may stand within calls."""
 
+    turns_at_once: Annotated[Positive | None, Field(exclude_if=_is_none)] = None
+    """Turns of this agent that may be at work at once, over all its conversations."""
+    calls_at_once: Annotated[Positive | None, Field(exclude_if=_is_none)] = None
+    """Tool calls of this agent that may run at once, over all its conversations."""
+
     policy: Sequence[PolicyRule] = ()
     """Which tools may run: any deny wins, then any ask; what no rule names is allowed."""
     approval: ApprovalMode = ApprovalMode.DENY

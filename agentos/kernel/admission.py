@@ -42,6 +42,8 @@ class Admission:
         self._places: Places[LogId] = limiting.turns(self._granted)
         self._told: set[LogId] = set()
         """Those whose place has come, and whose pass has not."""
+        self._next: set[LogId] = set()
+        """Those whose turn has ended while others waited, and that have inputs for one more."""
 
     @property
     def waiting(self) -> int:
@@ -58,20 +60,28 @@ class Admission:
         return self._places.statistics()
 
     def begins(self, view: View) -> bool:
-        """Whether a turn may begin in this pass. One that ended in it has given its place back: who waits comes before."""
-        if view.turned:
-            self._places.leave(view.log)
-        return self._limiting.within_running_call(view.log) or self._places.take(view.log)
+        """Whether a turn may begin in this pass. Where one has just ended, those who wait come before the next."""
+        if self._limiting.within_running_call(view.log):
+            return True
+        if view.turned and self._places.waiting:
+            self._next.add(view.log)
+            return False
+        return self._places.take(view.log)
 
-    def held_back(self, ready: Mapping[LogId, Loaded]) -> dict[LogId, list[Item]]:
-        """Takes from the intake of parked turns without a place what would have them go on; see `give_again`."""
+    def held_back(self, ready: dict[LogId, Loaded]) -> dict[LogId, list[Item]]:
+        """Takes from the intake of turns without a place what would have them go on; see `give_again`. A turn that nobody
+        has resumed yet has no pass at all before it has a place."""
         kept: dict[LogId, list[Item]] = {}
-        for log, loaded in ready.items():
+        for log, loaded in list(ready.items()):
             self._told.discard(log)
             items = [item for item in loaded.intake if goes_on(item)]
-            if items and not self._may_go_on(loaded):
-                kept[log] = items
-                loaded.intake = [item for item in loaded.intake if not goes_on(item)]
+            if not items or self._may_go_on(loaded):
+                continue
+            if any(type(item) is Resume for item in items):
+                del ready[log]
+                continue
+            kept[log] = items
+            loaded.intake = [item for item in loaded.intake if not goes_on(item)]
         return kept
 
     def give_again(self, kept: Mapping[LogId, list[Item]]) -> None:
@@ -82,14 +92,27 @@ class Admission:
     def passed(self, loaded: Loaded) -> None:
         """A pass is over, and its unit, if it made one, no longer on its way: a place that it has no use for is free."""
         log = loaded.log
-        if loaded.flying or log in self._told or loaded.times.shown == "running":
+        if loaded.flying or log in self._told:
+            return
+        goes_again = log in self._next
+        self._next.discard(log)
+        if loaded.times.shown == "running":
             return
         if self._places.holds(log) or not self._is_awaited(loaded):
             self._places.leave(log)
+        if goes_again and self._is_awaited(loaded) and self._places.take(log):
+            self._granted(log)
+
+    def take_running(self) -> None:
+        """Bounds begin to hold while turns run: these count too."""
+        for log, loaded in self._loaded.items():
+            if loaded.times.shown == "running" and not self._limiting.within_running_call(log):
+                self._places.take(log)
 
     def gone(self, log: LogId) -> None:
         """It is not in memory any more."""
         self._told.discard(log)
+        self._next.discard(log)
         self._places.leave(log)
 
     def _may_go_on(self, loaded: Loaded) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -82,6 +82,8 @@ class Catalog:
         self._replaced: list[ModelClient] = []
         self.stored: set[str] = set()
         self.epoch = 0
+        self.taken: Callable[[AgentSpec], None] | None = None
+        """Hears of each definition that comes into force."""
 
     def install(self, spec: AgentSpec, base: Path | None, model: ModelClient | None, stored: Installed) -> Digest:
         """Puts a definition in force; the next turns of its agent pin it. stored is what its log says, to count on from."""
@@ -94,6 +96,8 @@ class Catalog:
         self._bodies[digest] = ("agent", body)
         revision = _counted(digest, stored, self._here(id_))
         self._take(slug, spec)
+        if self.taken is not None:
+            self.taken(spec)
         self._world.set(id_, AgentConfig(slug=slug, definition=digest))
         self._world.set(id_, AgentState(revision=revision))
         return digest

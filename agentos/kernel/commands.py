@@ -100,7 +100,7 @@ class Commands:
     async def ask(self, log: LogId, text: str, ephemeral: bool) -> RunOutcome:
         self._check_input(text)
         loaded = self._ticker.loaded.get(log)
-        if loaded is None or loaded.times.shown != "idle":
+        if loaded is None or loaded.times.shown != "idle" or self._ticker.admission is not None:
             try:
                 loaded = await self._accepting(log)
             except Foreign as error:
@@ -179,7 +179,16 @@ class Commands:
         waiting = len(loaded.intake) + (len(state.waiting) if state is not None else 0)
         if waiting >= self._settings.inbox_max:
             raise ConversationBusy(log, waiting)
+        self._check_waiting_turns(log, state)
         return loaded
+
+    def _check_waiting_turns(self, log: LogId, state: ConversationState | None) -> None:
+        """An input of a conversation that runs, or waits already, makes no turn more that waits now."""
+        admission, limit = self._ticker.admission, self._settings.waiting_turns_max
+        if admission is None or admission.waiting < limit or admission.waits(log):
+            return
+        if state is None or not state.open_turn:
+            raise ConversationBusy(log, admission.waiting, turns_max=limit)
 
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:
         self._last_ticket += 1

@@ -243,6 +243,9 @@ class _Alone:
     def deadlock(self, view: View, call: int) -> None:
         return None
 
+    def begins(self, view: View) -> bool:
+        return True
+
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         raise _NoTurnHere("a fork begins no turn before it is run")
 

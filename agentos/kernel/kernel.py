@@ -21,6 +21,7 @@ from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.erase_plan import ErasePlan
 from agentos.kernel.erasure import Erasure
+from agentos.kernel.loaded import Loaded
 from agentos.kernel.listing import Listing, Page, list_conversations
 from agentos.kernel.lsof import OpenResource, concerning
 from agentos.kernel.machine import Machine
@@ -219,7 +220,14 @@ class Kernel(Machine):
 
     async def page(self, listing: Listing | None = None) -> Page:
         """A page of stored conversations with what `ps` shows of each. Raises UnknownConversation, StoreError."""
-        return await list_conversations(self.store, listing or Listing())
+        page = await list_conversations(self.store, listing or Listing())
+        admission = self.ticker.admission
+        if admission is None:
+            return page
+        rows = [
+            row._replace(state="waiting") if admission.waits(LogId(row.id)) else row for row in page.conversations
+        ]
+        return page._replace(conversations=rows)
 
     async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
         """Stored entries of a conversation with their bodies."""
@@ -237,13 +245,14 @@ class Kernel(Machine):
 
     def state_of(self, id_: str) -> str:
         loaded = self.ticker.loaded.get(LogId(id_))
-        return loaded.times.shown if loaded is not None else "unloaded"
+        return self._shown(loaded) if loaded is not None else "unloaded"
 
     async def state_now(self, id_: str) -> str:
-        """idle, running, parked, paused or closed, whoever has it. Raises UnknownConversation."""
+        """idle, running, parked, paused or closed, whoever has it; waiting, when this kernel bounds turns at once and one
+        stands in line for its place here. Raises UnknownConversation."""
         loaded = self.ticker.loaded.get(LogId(id_))
         if loaded is not None:
-            return loaded.times.shown
+            return self._shown(loaded)
         for (state,) in (await self.query("select state from conversations where id = ?", (id_,))).rows:
             return str(state)
         raise UnknownConversation(id_[:80])
@@ -369,6 +378,11 @@ class Kernel(Machine):
         self._commands.check_open()
         return self.vitals.top(turns_max)
 
+    @property
+    def turns_waiting(self) -> int:
+        """How many turns wait for a place among those that run; see the bounds of turns in Settings."""
+        return self.ticker.admission.waiting if self.ticker.admission is not None else 0
+
     def everything(self) -> AsyncIterator[Entry | StreamGap]:
         """The entries of all conversations as they are stored, from the first step on, until the kernel closes. Who takes
         them too slowly loses some, and is told so by a gap."""
@@ -392,6 +406,10 @@ class Kernel(Machine):
         """
         self._commands.check_open()
         return await self.store.declare_dead(writer)
+
+    def _shown(self, loaded: Loaded) -> str:
+        admission = self.ticker.admission
+        return "waiting" if admission is not None and admission.waits(loaded.log) else loaded.times.shown
 
     async def _follow(self, log: LogId) -> None:
         """Takes up what was edited for the next turn of a conversation; one that others own is theirs to look after."""

@@ -38,6 +38,8 @@ class Landing:
         self._world, self._host, self._alarms, self._waiters = world, host, alarms, waiters
         self._make_ready = make_ready
         self.starting = True
+        self.passed: Callable[[Loaded], None] | None = None
+        """Hears of each unit that is no longer on its way, where turns are bounded."""
         self._on: dict[type, Callable[[Loaded, View, int, Draft], None]] = {
             InputReceived: self._input_stored,
             TurnStarted: self._turn_started,
@@ -101,6 +103,8 @@ class Landing:
     def _down(self, loaded: Loaded) -> None:
         """Its unit is no longer on its way."""
         loaded.flying = False
+        if self.passed is not None:
+            self.passed(loaded)
         if loaded.again:
             loaded.again = False
             self._make_ready(loaded)

@@ -3,13 +3,13 @@ files say."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentos.components import CallConfig, ConversationConfig, ConversationState, TurnConfig
+from agentos.definitions import AgentSpec
 from agentos.ids import CONVERSATION, CallId, LogId, Name, log_and_seq
 from agentos.journal.projections import Find
-from agentos.kernel.catalog import Catalog
 from agentos.resources import Lease
 from agentos.resources.borrowing import Caller
 from agentos.resources.fairness import FairOrder, Party, Weights
@@ -24,8 +24,8 @@ PROGRAM = Party("", "program")
 class Limiting:
     """What places and lines need to know of conversations: their parties, and their bounds."""
 
-    def __init__(self, world: World, catalog: Catalog, settings: Settings, weights: Weights) -> None:
-        self._world, self._catalog, self._settings, self.weights = world, catalog, settings, weights
+    def __init__(self, world: World, agents: Mapping[Name, AgentSpec], settings: Settings, weights: Weights) -> None:
+        self._world, self._agents, self._settings, self.weights = world, agents, settings, weights
 
     def turns(self, granted: Callable[[LogId], None]) -> Places[LogId]:
         """Places for turns, each by the log of its conversation."""
@@ -51,7 +51,7 @@ class Limiting:
 
     def _turn_bounds(self, log: LogId) -> list[Bound]:
         party, said = self.party_of(log), self._settings
-        spec = self._catalog.agents.get(Name(party.agent))
+        spec = self._agents.get(Name(party.agent))
         own = spec.turns_at_once if spec is not None else None
         sizes = (own or said.agent_turns_max, said.tenant_turns_max, said.turns_max)
         return _bounds((("agent", party.agent), ("tenant", party.tenant), ("program", "")), sizes)
@@ -59,7 +59,7 @@ class Limiting:
     def _call_bounds(self, caller: Caller) -> list[Bound]:
         log, said = LogId(caller[0]), self._settings
         party = self.party_of(log)
-        spec = self._catalog.agents.get(Name(party.agent))
+        spec = self._agents.get(Name(party.agent))
         own = spec.calls_at_once if spec is not None else None
         sizes = (said.conversation_calls_max, own or said.agent_calls_max, said.tenant_calls_max, said.calls_max)
         scopes = (("conversation", log), ("agent", party.agent), ("tenant", party.tenant), ("program", ""))

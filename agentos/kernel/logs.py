@@ -258,6 +258,8 @@ class Logs:
                 return
             state = loaded.slice.get(CONVERSATION, ConversationState)
             idle = not (loaded.intake or loaded.asks or loaded.head.new or loaded.flying) and _waits_long(loaded)
+            if idle and self._ticker.admission is not None and self._ticker.admission.waits(loaded.log):
+                continue
             if idle and state is not None and not self._runner.busy(loaded.log) and not _waits_for_slot(loaded, state):
                 if loaded.alarms:
                     due = (loaded.alarms[key].due_at for key in loaded.timers)

@@ -12,10 +12,12 @@ from typing import Protocol
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Component
+from agentos.definitions import AgentSpec
 from agentos.effects import Runner
 from agentos.events.entry import Registry
 from agentos.ids import IdSource, RandomIds, RandomSalts, SaltSource
 from agentos.kernel.administration import Administration
+from agentos.kernel.admission import Admission
 from agentos.kernel.beginning import Beginning
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.commands import Commands
@@ -26,6 +28,7 @@ from agentos.kernel.host import LiveHost
 from agentos.kernel.installing import Installing
 from agentos.kernel.leftovers import leftovers
 from agentos.kernel.lending import LiveLending
+from agentos.kernel.limiting import Limiting
 from agentos.kernel.live_resources import LiveResources
 from agentos.kernel.logs import Logs
 from agentos.kernel.open_resources import OpenResources
@@ -45,6 +48,7 @@ from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.ports import Approval, Hook, Observer
 from agentos.resources import Level, Resources, Scope
+from agentos.resources.fairness import Weights
 from agentos.resources.kinds.known import KNOWN
 from agentos.secrets import without_password
 from agentos.settings import Settings
@@ -105,6 +109,7 @@ class Machine:
         self.catalog.hooks.extend(hooks)
         salts = salts or RandomSalts()
         ids = ids or RandomIds()
+        self._weights = Weights()
         self._run_turns(ids, salts, observers)
         self._take_commands(ids, salts)
         self._be_seen()
@@ -136,7 +141,34 @@ class Machine:
         )
         live_max = self.settings.live_conversations_max
         self.logs = Logs(self.world, self.store, self.catalog, self.ticker, self.registry, self.runner, live_max)
+        self._limit()
         host.wire(self.catalog, self.watchers, self.services, self.runner, self.ticker, self.logs)
+
+    def _limit(self) -> None:
+        """Who comes in next where there is a line, and the bounds of turns and calls at once, where there are any."""
+        self._limiting = limiting = Limiting(self.world, self.catalog.agents, self.settings, self._weights)
+        self.services.limiting = limiting
+        self.slots.order, self.resources.order = limiting.order_of_calls, limiting.order_of_leases
+        self.catalog.taken = self._bound_as_said
+        said = self.settings
+        if said.turns_max or said.tenant_turns_max or said.agent_turns_max:
+            self._bound_turns()
+        if said.calls_max or said.tenant_calls_max or said.agent_calls_max or said.conversation_calls_max:
+            self._bound_calls()
+
+    def _bound_as_said(self, spec: AgentSpec) -> None:
+        """An agent file has bounds of its own."""
+        if spec.turns_at_once and self.ticker.admission is None:
+            self._bound_turns()
+        if spec.calls_at_once and self.slots.at_once is None:
+            self._bound_calls()
+
+    def _bound_turns(self) -> None:
+        self.services.admission = admission = Admission(self._limiting, self.ticker.loaded, self.ticker.wake)
+        self.ticker.admit(admission)
+
+    def _bound_calls(self) -> None:
+        self.slots.at_once = self._limiting.calls(self.slots.ask_again)
 
     def _be_seen(self) -> None:
         """The parts that tell how it does, and who has what."""

@@ -26,8 +26,10 @@ from agentos.events.effects import RequestModel
 from agentos.events.intake import InnerCall, Item
 from agentos.events.model import ModelDelta, ModelRequest
 from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Name, call_id, log_and_seq, turn_id
+from agentos.kernel.admission import Admission
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.inner import Asked
+from agentos.kernel.limiting import Limiting
 from agentos.kernel.nesting import parents_of
 from agentos.kernel.waiting import Waiting
 from agentos.kernel.watch import Watchers
@@ -36,6 +38,8 @@ from agentos.models.base import ModelClient
 from agentos.ports import Hook
 from agentos.prompting import build_request, request_digest
 from agentos.resources import Level, Scope, Slots
+from agentos.resources.borrowing import Caller
+from agentos.resources.places import Places
 from agentos.toolboxes.base import Toolbox
 from agentos.world import Slice, View, World
 
@@ -62,6 +66,8 @@ class LiveServices:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
         self.waiting = Waiting(world, slots)
+        self.limiting: Limiting | None = None
+        self.admission: Admission | None = None
         self.lent = self.closing = False
         self.clock = clock
         self._report, self._ask_inner = report, ask_inner
@@ -71,6 +77,8 @@ class LiveServices:
         if self.closing:
             self._slots.give_back((log, call))
             return False
+        if self._slots.at_once is not None and not self._may_be(self._slots.at_once, log, call, config):
+            return False
         toolbox = self._catalog.toolboxes.get(config.toolbox) if config.toolbox is not None else None
         if toolbox is None or toolbox.sharing is ToolboxSharing.STATELESS:
             return True
@@ -78,6 +86,16 @@ class LiveServices:
         if toolbox.sharing is ToolboxSharing.READ_WRITE:
             access = next((tool.access for tool in toolbox.tools() if tool.name == config.tool), access)
         return self._slots.take(toolbox.name, (log, call), self._slug(log), access)
+
+    def _may_be(self, at_once: Places[Caller], log: LogId, call: int, config: CallConfig) -> bool:
+        """Whether the call is within the bounds of calls at once. What is asked for within a running call goes by its place."""
+        assert self.limiting is not None, "bounds of calls are those of its limiting"
+        if config.parent is not None or self.limiting.within_running_call(log):
+            return True
+        return at_once.take((log, call))
+
+    def begins(self, view: View) -> bool:
+        return self.admission is None or self.admission.begins(view)
 
     def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
         return self.waiting.deadlock(view, call)

@@ -13,6 +13,7 @@ from agentos.clock import Clock
 from agentos.errors import StoreUnavailable
 from agentos.events.intake import Item
 from agentos.ids import LogId, Micros, SaltSource
+from agentos.kernel.admission import Admission
 from agentos.kernel.alarms import Alarms
 from agentos.kernel.flight import Host, InFlight
 from agentos.kernel.landing import Landing
@@ -61,6 +62,7 @@ class Ticker:
         self._busy = False
         self._ticking = False
         self._quiet: list[asyncio.Future[None]] = []
+        self.admission: Admission | None = None
         self._landing = Landing(world, host, self.alarms, self.waiters, self._make_ready)
         self._passing = Passing(schedule, settings, oracle, host, salts, self.alarms, self.waiters)
         self._unknown = UnknownCommits(
@@ -108,6 +110,14 @@ class Ticker:
         """The log leaves the memory."""
         self.loaded.pop(log, None)
         self._ready.pop(log, None)
+        if self.admission is not None:
+            self.admission.gone(log)
+
+    def admit(self, admission: Admission) -> None:
+        """From here on turns are bounded."""
+        self.admission = admission
+        self._landing.passed = admission.passed
+        admission.take_running()
 
     def administer(self, unit: Unit) -> asyncio.Future[Verdict]:
         """A unit of a log that has no passes; it joins the next tick."""
@@ -176,12 +186,24 @@ class Ticker:
             self._ready = {}
         else:
             ready = self._first_ready()
-        flight = self._passing.run(ready, self.now(), self.writer)
+        if self.admission is None:
+            flight = self._passing.run(ready, self.now(), self.writer)
+        else:
+            flight = self._run_admitted(ready, self.admission)
         admin, self._admin = self._admin, []
         units = [f.sealed.unit for f in flight]
         units.extend(unit for unit, _ in admin)
         if units:
             self._append(units, flight, admin)
+
+    def _run_admitted(self, ready: dict[LogId, Loaded], admission: Admission) -> list[InFlight]:
+        """The passes, but for what has to wait until its turn has a place."""
+        kept = admission.held_back(ready)
+        flight = self._passing.run(ready, self.now(), self.writer)
+        admission.give_again(kept)
+        for loaded in ready.values():
+            admission.passed(loaded)
+        return flight
 
     def _first_ready(self) -> dict[LogId, Loaded]:
         """As many as a tick takes, in order of arrival; the others wait for the next."""

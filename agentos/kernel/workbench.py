@@ -201,9 +201,7 @@ class _Call:
         access: Access = Access.WRITE,
         timeout_s: float | None = None,
     ) -> AbstractAsyncContextManager[Any]:
-        return self._loans.resource(
-            kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s
-        )
+        return self._loans.resource(kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s)
 
     async def release(self) -> list[str]:
         """Newest first; says of each one that failed why, and does the others all the same."""

@@ -83,6 +83,8 @@ def _begin_turn(view: View) -> Decision:
     state = view.conversation
     if state is None or not state.waiting or view.turn or state.status is ConversationStatus.PAUSED:
         return NOTHING
+    if not view.begins():
+        return NOTHING
     config = view.get(CONVERSATION, ConversationConfig)
     taken = _for_one_turn(state.waiting)
     narrowings = tuple(waiting.narrowing for waiting in taken if waiting.narrowing is not None)

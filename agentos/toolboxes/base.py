@@ -69,7 +69,7 @@ class Toolbox(Protocol):
         """What it offers now, sorted by name; each names this toolbox."""
 
     async def call(self, tool: Name, arguments: dict[str, Any], context: CallContext) -> object:
-        """Runs one call. Returns any value of section "results", Failed or Finish; may raise anything, which is
+        """Runs one call. Returns any value of section "results", Failed, CutOff or Finish; may raise anything, which is
         then the failure of this call alone. On cancellation it stops what it started before it lets go."""
 
     async def probe(self, tool: Name, arguments: dict[str, Any], key: str) -> Doubt | None:

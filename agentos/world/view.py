@@ -79,11 +79,13 @@ class Oracle(Protocol):
     slot: whether the call's toolbox has room for it now; a yes takes the room until the call is finished.
     deadlock: of a call that got no room: None, unless those who hold it wait, in the end, for this very call; then the waits
     of the cycle, none where a log of old does not tell them.
+    begins: whether a turn may begin now, as far as there is a bound of turns at once.
     context: the configuration that a turn beginning now pins, at that depth, narrowed by each of the narrowings.
     """
 
     def slot(self, log: LogId, call: int, config: CallConfig) -> bool: ...
     def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None: ...
+    def begins(self, view: View) -> bool: ...
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest: ...
     def pinned(self, digest: Digest) -> AgentContext: ...
 
@@ -153,6 +155,10 @@ class View:
         """The configuration that a turn beginning now pins."""
         digest = self._oracle.context(agent, depth, narrowings)
         return digest, self._oracle.pinned(digest)
+
+    def begins(self) -> bool:
+        """Whether a turn may begin now; a yes holds its place."""
+        return self._oracle.begins(self)
 
     def slot(self, call: int) -> bool:
         """Whether the call may start now; a yes holds its place until the call is finished."""

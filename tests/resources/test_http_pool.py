@@ -182,3 +182,23 @@ async def test_the_kind_is_lent_to_all_at_once_and_closed_with_its_resource() ->
 def test_a_limit_that_there_is_not_is_refused() -> None:
     with pytest.raises(msgspec.ValidationError, match="connection_max"):
         HTTP_POOL.factory(connection_max=5)
+
+
+async def test_a_request_that_is_cancelled_at_any_moment_leaves_no_trace_and_the_next_one_is_served() -> None:
+    answered = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
+    async with leak_meter(), server(answered, hang=True) as url:
+        pool = HttpPool(HttpLimits(host_connections_max=1, connections_max=1))
+        ended = 0
+        for turns in range(60):
+            asked = asyncio.ensure_future(got(pool, url))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            asked.cancel()
+            await asyncio.wait([asked])
+            ended += asked.cancelled()
+            assert pool.hosts.statistics() == []
+        assert ended > 5
+        await pool.close()
+        again = HttpPool()
+        assert await got(again, url) == "hi"
+        await again.close()

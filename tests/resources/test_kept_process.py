@@ -220,6 +220,29 @@ async def test_a_cancel_at_any_await_leaves_nothing(
     assert cut.done()
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_one_that_gets_ready_just_as_it_is_closed_stays_closed(turns: int) -> None:
+    class Gated(Words):
+        begun, gate = asyncio.Event(), asyncio.Event()
+
+        async def prepare(self, live: LiveProcess) -> None:
+            self.begun.set()
+            await self.gate.wait()
+
+    async with leak_meter(), asyncio.timeout(HANG_S):
+        process = KeptProcess("it", program(ECHO), Gated, limits=KeptLimits(close_s=0.1, process=QUICK))
+        opening = asyncio.create_task(process.open())
+        await Gated.begun.wait()
+        Gated.gate.set()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await process.close()
+        await asyncio.wait([opening])
+
+    assert (process.started, process.state) == (1, ProcessState.CLOSED)
+    assert opening.exception() is None or isinstance(opening.exception(), ResourceClosed | ProcessNotStarted)
+
+
 async def test_as_a_resource_it_tells_its_number_and_is_unsound_once_given_up() -> None:
     factory = kept_process(program(ECHO), Uses().next, limits=KeptLimits(restarts_max=0, process=QUICK))
     process = await factory.make()

@@ -97,6 +97,9 @@ class _Asleep:
     def deadlock(self, view: View, call: int) -> None:
         return None
 
+    def begins(self, view: View) -> bool:
+        return False
+
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         raise AssertionError("no turn begins in a conversation that is paused")
 

@@ -279,6 +279,10 @@ class Recorded:
     def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
         return self._deadlocks.get(call)
 
+    def begins(self, view: View) -> bool:
+        """Where a turn waited for its place no context is recorded, and asking for one says so."""
+        return True
+
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         """Where none is recorded, none was to be had: asking for it raised then, and raises now."""
         if not self._pins:

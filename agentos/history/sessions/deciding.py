@@ -85,6 +85,9 @@ class Deciding:
     def deadlock(self, view: View, call: int) -> None:
         return None
 
+    def begins(self, view: View) -> bool:
+        return True
+
     def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         return self._context
 

@@ -91,8 +91,9 @@ class KeptProcess:
     ) -> None:
         self.name, self.program = name, program
         self.limits = limits or KeptLimits()
-        self.state = ProcessState.DOWN
         self.started = 0
+        self._state = ProcessState.DOWN
+        self._closed = False
         self._use, self._clock = use, clock or SystemClock()
         self._restarts: deque[float] = deque()
         self._error: ProcessError | None = None
@@ -111,6 +112,10 @@ class KeptProcess:
         except BaseException:
             await self.close()
             raise
+
+    @property
+    def state(self) -> ProcessState:
+        return ProcessState.CLOSED if self._closed else self._state
 
     @property
     def pid(self) -> int | None:
@@ -132,7 +137,7 @@ class KeptProcess:
         Errors: ProcessNotStarted; ProcessGaveUp when it ended too often; ResourceClosed.
         """
         while not self.healthy():
-            if self.state is ProcessState.CLOSED or self._owner is None:
+            if self._closed or self._owner is None:
                 raise ResourceClosed(self.name)
             if isinstance(self._error, ProcessGaveUp):
                 raise _again(self._error)
@@ -154,7 +159,7 @@ class KeptProcess:
         owner, self._owner = self._owner, None
         if owner is None:
             return
-        self.state = ProcessState.CLOSED
+        self._closed = True
         self._wanted.set()
         self._end_asked.set()
         await insist(_joined(owner))
@@ -165,13 +170,13 @@ class KeptProcess:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
-                if self.state is ProcessState.CLOSED:
+                if self._closed:
                     return
                 if self._may_start():
                     await self._live_once()
                 self._settled.set()
         finally:
-            self.state = ProcessState.CLOSED
+            self._closed = True
             self._settled.set()
             keeper.close()
 
@@ -189,7 +194,7 @@ class KeptProcess:
         return True
 
     def _give_up(self) -> None:
-        self.state, last = ProcessState.FAILED, self._error
+        self._state, last = ProcessState.FAILED, self._error
         what = f"ended again after {self.limits.restarts_max} restarts within {self.limits.restarts_s:g} s"
         how = f"; it {last.what}" if last is not None else ""
         self._error = ProcessGaveUp(
@@ -198,7 +203,7 @@ class KeptProcess:
 
     async def _live_once(self) -> None:
         """One incarnation, from its start to its end."""
-        self.state, self._end_reason = ProcessState.STARTING, ""
+        self._state, self._end_reason = ProcessState.STARTING, ""
         self._end_asked.clear()
         use, mark = self._use(), f"{self.name}:{self.started}"
         try:
@@ -210,7 +215,7 @@ class KeptProcess:
         try:
             unready = await self._prepared(use, live)
             if unready is None:
-                self.state, self._live, self._error = ProcessState.READY, live, None
+                self._state, self._live, self._error = ProcessState.READY, live, None
                 self._settled.set()
                 await self._until_lost(live)
         finally:
@@ -218,10 +223,10 @@ class KeptProcess:
 
     async def _ended(self, use: Use, live: LiveProcess, unready: str | None) -> None:
         self._live = None
-        asked = self._end_reason if self.state is not ProcessState.CLOSED else "was closed"
+        asked = "was closed" if self._closed else self._end_reason
         code = 0
         try:
-            code = await live.end(self.limits.close_s if self.state is ProcessState.CLOSED else 0.0)
+            code = await live.end(self.limits.close_s if self._closed else 0.0)
         finally:
             how = asked or ("closed its pipes, and was ended" if live.was_stopped else f"ended with {code_text(code)}")
             lost = ProcessLost(self.name, how, live.last_words())
@@ -230,9 +235,7 @@ class KeptProcess:
             self._down(lost if unready is None else ProcessNotStarted(self.name, why, live.last_words()))
 
     def _down(self, error: ProcessError) -> None:
-        self._error = error
-        if self.state is not ProcessState.CLOSED:
-            self.state = ProcessState.DOWN
+        self._error, self._state = error, ProcessState.DOWN
 
     def _spawn(self, use: Use, mark: str) -> LiveProcess:
         command = Command(
