@@ -256,11 +256,11 @@ class ControlError(AgentosError):
 class KernelUnreachable(ControlError):
     """Nobody answers at a control socket, or not any more. What was asked last may have been done all the same.
 
-    kernel names the process, as far as it is known. hangs: it is there, and says nothing.
+    kernel names the process, as far as it is known. hangs: it is there, and says nothing. gone: nobody is there.
     """
 
-    def __init__(self, kernel: str, why: str, *, hangs: bool = False) -> None:
-        self.kernel, self.why, self.hangs = kernel, why, hangs
+    def __init__(self, kernel: str, why: str, *, hangs: bool = False, gone: bool = False) -> None:
+        self.kernel, self.why, self.hangs, self.gone = kernel, why, hangs, gone
         super().__init__(f"{kernel} cannot be asked: {why}")
 
 

@@ -41,8 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     waiting_turns_max: int = 10_000
     """How many turns may wait for a place; an input that would begin one more is refused. Delegated ones are not."""
     calls_max: int | None = None
-    """Calls at once in one kernel, and for each tenant, agent and conversation below; None is no bound. Inner calls and what is
-    asked of others within a running call go by the place of that call; delegations need none."""
+    """Calls at once in one kernel, and for each tenant, agent and conversation below; None is no bound. Inner calls, and what
+    is asked of others within a running call, go by the place of that call; delegations need none."""
     tenant_calls_max: int | None = None
     agent_calls_max: int | None = None
     """What an agent file says (calls_at_once) comes before it."""
@@ -88,7 +88,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     writer_dead_s: float = 15.0
     """A writer of a PostgreSQL store that did not show itself for so long counts as dead."""
     control_connections_max: int = 64
-    """Connections to the control socket of a kernel at once; one more takes the place of the one that has been idle longest."""
+    """Connections to the control socket at once; one more takes the place of the one that has been idle longest."""
     control_requests_max: int = 64
     """How many requests one of them may have open."""
     control_line_bytes_max: int = 16 * 1024 * 1024

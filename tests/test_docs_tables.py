@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
+from agentos.components import TurnLimits
 from agentos.definitions.files import load_agent
 from agentos.definitions.project_file import AgentsSection, ProjectFile, PromptAlias
 from agentos.definitions.spec import STEP_LIMIT_WORDS, AgentSpec, ModelUse, PolicyRule, SubagentUse, ToolboxUse
@@ -73,6 +74,7 @@ OTHER_TABLES: dict[tuple[str, str], Collection[str] | type[msgspec.Struct]] = {
     ("tools.md", "argument"): Argument.__struct_fields__,
     ("tools.md", "sqlite limits"): SqliteLimits,
     ("lua.md", "lua limits"): LuaLimits,
+    ("limits.md", "turn limits"): TurnLimits,
     ("tools.md", "capabilities"): CAPABILITIES,
     ("models.md", "step"): Step.__struct_fields__,
     ("models.md", "options"): GenerationOptions,

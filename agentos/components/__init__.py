@@ -29,6 +29,7 @@ from agentos.components.conversation import (
     WaitingInput,
 )
 from agentos.components.lending import Awaited, Held, Lending, ResourceState
+from agentos.components.program import Share, Shares
 from agentos.components.resource import Concern, CycleCall, CycleLink, Pattern
 from agentos.components.tool import (
     Access,
@@ -51,6 +52,7 @@ STORED: tuple[type[Component], ...] = (
     ContextWindow,
     ConversationConfig,
     ConversationState,
+    Shares,
     ToolboxConfig,
     TurnConfig,
     TurnState,
@@ -89,6 +91,8 @@ __all__ = [
     "Resolution",
     "ResourceState",
     "Rule",
+    "Share",
+    "Shares",
     "ToolSpec",
     "ToolboxBinding",
     "ToolboxConfig",

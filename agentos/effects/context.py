@@ -19,7 +19,7 @@ from agentos.lineage import Lineage
 from agentos.ports import InnerResult
 from agentos.resources import Borrower, Level, Scope
 from agentos.resources.scope import level_named
-from agentos.resources.threaded import lent_to_thread
+from agentos.resources.threaded import ask_loop, lent_to_thread
 
 
 class Context:
@@ -92,7 +92,7 @@ class Context:
         loop = self._loop()
         if _running_loop() is loop:
             raise ToolError("call_from_thread is for a sync tool, which runs in a thread; here, await call(...)")
-        return asyncio.run_coroutine_threadsafe(self.call(tool, arguments), loop).result()
+        return ask_loop(loop, self.call(tool, arguments))
 
     def _inner_call(self, tool: str, arguments: dict[str, Any]) -> InnerCall:
         """What is asked for, if this attempt may ask for more."""

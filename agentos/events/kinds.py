@@ -388,6 +388,13 @@ class ToolboxClosed(EntryData, frozen=True, omit_defaults=True, kw_only=True):
     writer: ClassVar[str] = "kernel"
 
 
+class SharesChanged(EntryData, frozen=True, omit_defaults=True, kw_only=True):
+    """In the program's log: an agent or a tenant has another weight where many wait. Its Shares are all that are in force."""
+
+    kind: ClassVar[str] = "shares.changed"
+    writer: ClassVar[str] = "kernel"
+
+
 KINDS: dict[str, type[EntryData]] = {
     type_.kind: type_
     for type_ in (
@@ -423,6 +430,7 @@ KINDS: dict[str, type[EntryData]] = {
         ToolboxOpened,
         ToolboxChanged,
         ToolboxClosed,
+        SharesChanged,
     )
 }
 

@@ -12,7 +12,7 @@ from agentos.codec import encode_body, encode_json
 from agentos.components import Component
 from agentos.events.entry import Draft, encode_head
 from agentos.events.intake import POST_KIND, ChildEnded, Item
-from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, PayloadErased, Snapshot, role_of
+from agentos.events.kinds import JSON_PAYLOADS, MESSAGE_ROLES, CallResolved, PayloadErased, Snapshot, role_of
 from agentos.ids import Micros, Name, SaltSource
 from agentos.journal.forgetting import leaving
 from agentos.journal.projections import Times, project, resolutions_of
@@ -20,6 +20,9 @@ from agentos.persistence.base import EntryRow, InboxRow, LogRow, MessageRow, Pay
 from agentos.world import Alarm, Post, View
 
 C = TypeVar("C", bound=Component)
+
+_REACHING_BACK = frozenset({CallResolved.kind, PayloadErased.kind})
+"""Kinds whose entries change rows of earlier units. They are rare: no other unit looks for what they change."""
 
 
 class Head(msgspec.Struct, kw_only=True):
@@ -47,8 +50,7 @@ def seal(view: View, head: Head, writer: int, times: Times, salts: SaltSource, s
     unit = seal_drafts(view.drafts, head, view.first, view.now, writer, salts)
     projection = project(view.log, view.over, view.now, view.find, times)
     unit.conversation, unit.turns, unit.calls = projection.conversation, projection.turns, projection.calls
-    unit.components, unit.resolved = projection.components, resolutions_of(view.drafts)
-    unit.erases = erases_of(view.drafts)
+    unit.components = projection.components
     if view.posts:
         unit.posts = [_inbox_row(post, unit.digest, salts) for post in view.posts]
     if view.alarms:
@@ -62,15 +64,17 @@ def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer
     payloads: list[PayloadRow] = []
     messages: list[MessageRow] = []
     row = head.row
-    digest, seq = row.digest, first
+    digest, seq, reaches_back = row.digest, first, False
     for draft in drafts:
         kind = draft.data.kind
+        if kind in _REACHING_BACK:
+            reaches_back = True
         commitments = _commit(draft, seq, payloads, messages, salts) if draft.private else ()
         encoded = encode_head(draft, seq, first, at, writer, commitments)
         digest = sha256(digest + encoded).digest()
         entries.append((seq, first, kind, draft.turn, draft.call, at, encoded.decode(), digest))
         seq += 1
-    return Unit(
+    unit = Unit(
         log=row.id,
         owner=row.owner,
         epoch=row.epoch,
@@ -83,6 +87,9 @@ def seal_drafts(drafts: Sequence[Draft], head: Head, first: int, at: int, writer
         messages=messages,
         create=row if head.new else None,
     )
+    if reaches_back:
+        unit.resolved, unit.erases = resolutions_of(drafts), erases_of(drafts)
+    return unit
 
 
 def erases_of(drafts: Sequence[Draft]) -> int:

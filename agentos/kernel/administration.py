@@ -11,11 +11,11 @@ from agentos import codec
 from agentos.components import AgentConfig, AgentState, Component, ToolboxConfig
 from agentos.errors import StoreUnavailable
 from agentos.events.entry import Draft, Entry, Registry, seed_digest
-from agentos.events.kinds import EntryData
+from agentos.events.kinds import EntryData, SharesChanged
 from agentos.ids import CONVERSATION, Digest, Kind, LogId, SaltSource
 from agentos.journal import Head, decode_units, seal_drafts
 from agentos.kernel.tick import Ticker
-from agentos.persistence.base import LogRow, Store
+from agentos.persistence.base import LogRow, Store, Verdict
 
 Definition = tuple[str, str, str]
 """digest, kind and body: a row of `definitions`."""
@@ -72,6 +72,17 @@ class Administration:
                     raise
                 self._drop(record)
 
+    async def tell(self, log: LogId, kind: Kind, data: EntryData, component: Component) -> bool:
+        """An entry of a log, now. False when another living process keeps the log. Raises StoreUnavailable."""
+        async with self._writing:
+            return await self._write(_Record(log, kind, data, (component,), ()))
+
+    async def told(self, log: LogId) -> tuple[Component, ...]:
+        """The components of the last entry of a log; none without one."""
+        row = await self._store.log(log)
+        last = await self._last(Head(row=row)) if row is not None else None
+        return tuple(component for _, component in last.changes) if last is not None else ()
+
     def forget(self, log: LogId) -> None:
         """What waits for a log is not told any more."""
         self._waiting = deque(record for record in self._waiting if record.log != log)
@@ -80,17 +91,20 @@ class Administration:
         if self._waiting and self._waiting[0] is record:
             self._waiting.popleft()
 
-    async def _write(self, record: _Record) -> None:
+    async def _write(self, record: _Record) -> bool:
+        """Whether the log says it now."""
         components = record.components
         draft = Draft(data=record.data, changes=tuple((CONVERSATION, component) for component in components))
         head = await self._head(record.log, record.kind)
-        if head is None or _says_the_same(await self._last(head), draft):
-            return
+        if head is None:
+            return False
+        if _says_the_same(await self._last(head), draft):
+            return True
         row, ticker = head.row, self._ticker
         unit = seal_drafts([draft], head, row.seq + 1, ticker.now(), ticker.writer, self._salts)
         unit.components = [(record.log, value.component, codec.encode_struct(value).decode()) for value in components]
         unit.definitions = record.definitions
-        await ticker.administer(unit)
+        return await ticker.administer(unit) is Verdict.STORED
 
     async def installed(self, log: LogId) -> Installed:
         """What the last entry of an agent's or a toolbox's log says."""
@@ -120,6 +134,8 @@ def _says_the_same(last: Entry | None, draft: Draft) -> bool:
     """A version that is in force is not told again; nor is that something is gone."""
     if last is None:
         return False
+    if isinstance(draft.data, SharesChanged):
+        return last.changes == draft.changes
     definition = _definition(last)
     return definition == _definition(draft) and (definition is not None or type(last.data) is type(draft.data))
 

@@ -1,25 +1,26 @@
 """Admission: how many turns are at work at once, and who waits for a place. A kernel without bounds of turns has none of it.
 
 A turn has a place from its begin to its end, but while it is parked: what would have it go on waits then until it has one
-again, while inputs, cancels and whatever else ends or changes nothing of it pass. What waits is told nothing: it stands in
-the log when it is taken, as it would without a bound.
+again, while inputs, cancels and whatever else ends it or changes nothing of it pass. What waits is not in the log yet: it
+stands there when it is taken, as it does without a bound.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from agentos.components import ConversationState, ConversationStatus
+from agentos.components import ConversationState, ConversationStatus, Phase, TurnState
 from agentos.events.intake import (
-    Answer,
     Cancel,
-    ChildEnded,
+    ControlItem,
+    Delegate,
     Erase,
-    HookReport,
+    Input,
     Item,
-    Probed,
-    Resolve,
+    Progress,
+    ResourceNote,
     Resume,
+    Start,
     Wake,
     WakeReason,
 )
@@ -29,9 +30,8 @@ from agentos.kernel.loaded import Loaded
 from agentos.resources.places import Places, PlaceStatistics
 from agentos.world import View
 
-GOES_ON = (ChildEnded, Answer, HookReport, Probed, Resolve, Resume)
-"""What has a parked turn go on, beside times that it waited for."""
-ENDS = (Cancel, Erase)
+PASSES = frozenset({Cancel, ControlItem, Delegate, Erase, Input, Progress, ResourceNote, Start})
+"""What has no turn go on, beside the time at which it has to end."""
 
 
 class Admission:
@@ -42,6 +42,8 @@ class Admission:
         self._places: Places[LogId] = limiting.turns(self._granted)
         self._told: set[LogId] = set()
         """Those whose place has come, and whose pass has not."""
+        self._kept: set[LogId] = set()
+        """Those with something in their intake that waits for their place."""
         self._next: set[LogId] = set()
         """Those whose turn has ended while others waited, and that have inputs for one more."""
 
@@ -53,6 +55,10 @@ class Admission:
     def waits(self, log: LogId) -> bool:
         return self._places.waits(log)
 
+    def needs(self, log: LogId) -> bool:
+        """Whether it has to stay in memory: it waits, or its place has come and it has not begun."""
+        return log in self._told or self._places.waits(log)
+
     def holds(self, log: LogId) -> bool:
         return self._places.holds(log)
 
@@ -61,12 +67,11 @@ class Admission:
 
     def begins(self, view: View) -> bool:
         """Whether a turn may begin in this pass. Where one has just ended, those who wait come before the next."""
-        if self._limiting.within_running_call(view.log):
-            return True
-        if view.turned and self._places.waiting:
+        free = self._limiting.within_running_call(view.log, view.find)
+        if view.turned and not free and (self._places.waiting or not self._places.is_counted(view.log)):
             self._next.add(view.log)
             return False
-        return self._places.take(view.log)
+        return self._places.take(view.log, free=free)
 
     def held_back(self, ready: dict[LogId, Loaded]) -> dict[LogId, list[Item]]:
         """Takes from the intake of turns without a place what would have them go on; see `give_again`. A turn that nobody
@@ -74,6 +79,7 @@ class Admission:
         kept: dict[LogId, list[Item]] = {}
         for log, loaded in list(ready.items()):
             self._told.discard(log)
+            self._kept.discard(log)
             items = [item for item in loaded.intake if goes_on(item)]
             if not items or self._may_go_on(loaded):
                 continue
@@ -88,12 +94,16 @@ class Admission:
         """After the passes: what was held back is intake again, for the pass in which its turn has a place."""
         for log, items in kept.items():
             self._loaded[log].intake[:0] = items
+        self._kept.update(kept)
 
     def passed(self, loaded: Loaded) -> None:
         """A pass is over, and its unit, if it made one, no longer on its way: a place that it has no use for is free."""
         log = loaded.log
         if loaded.flying or log in self._told:
             return
+        if log in self._kept and not _works(loaded):
+            self._kept.discard(log)
+            self._wake(loaded)  # what would have had it go on is late now
         goes_again = log in self._next
         self._next.discard(log)
         if loaded.times.shown == "running":
@@ -106,20 +116,23 @@ class Admission:
     def take_running(self) -> None:
         """Bounds begin to hold while turns run: these count too."""
         for log, loaded in self._loaded.items():
-            if loaded.times.shown == "running" and not self._limiting.within_running_call(log):
-                self._places.take(log)
+            if loaded.times.shown == "running":
+                self._places.take(log, free=self._limiting.within_running_call(log))
 
     def gone(self, log: LogId) -> None:
         """It is not in memory any more."""
         self._told.discard(log)
         self._next.discard(log)
+        self._kept.discard(log)
         self._places.leave(log)
 
     def _may_go_on(self, loaded: Loaded) -> bool:
         state = loaded.slice.get(CONVERSATION, ConversationState)
-        if state is None or not state.open_turn or any(_ends(item) for item in loaded.intake):
+        if state is None or not state.open_turn:
             return True
-        return self._limiting.within_running_call(loaded.log) or self._places.take(loaded.log)
+        if not _works(loaded) and not any(type(item) is Resume for item in loaded.intake):
+            return True
+        return self._places.take(loaded.log, free=self._limiting.within_running_call(loaded.log))
 
     def _is_awaited(self, loaded: Loaded) -> bool:
         """Whether one that stands in line still has something to do with a place."""
@@ -137,11 +150,14 @@ class Admission:
             self._wake(loaded)
 
 
+def _works(loaded: Loaded) -> bool:
+    """Whether a turn is open that is not about to end: only such a one begins anything."""
+    state = loaded.slice.get(CONVERSATION, ConversationState)
+    turn = loaded.slice.get(state.open_turn, TurnState) if state is not None and state.open_turn else None
+    return turn is not None and turn.phase is not Phase.SETTLING
+
+
 def goes_on(item: Item) -> bool:
     if isinstance(item, Wake):
-        return item.reason in (WakeReason.RETRY, WakeReason.APPROVAL, WakeReason.DOUBT)
-    return isinstance(item, GOES_ON)
-
-
-def _ends(item: Item) -> bool:
-    return isinstance(item, ENDS) or (isinstance(item, Wake) and item.reason is WakeReason.DEADLINE)
+        return item.reason is not WakeReason.DEADLINE
+    return type(item) not in PASSES

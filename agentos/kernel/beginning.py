@@ -38,7 +38,7 @@ class Beginning:
         begun = beginning_of(loaded)
         self._ticker.feed(loaded, item)
         await asyncio.shield(begun)
-        self._logs.evict()
+        self._logs.eviction.evict()
         return id_
 
     async def _has_begun(self, log: LogId) -> bool:

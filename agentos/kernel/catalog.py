@@ -14,7 +14,6 @@ from agentos.components import (
     AgentConfig,
     AgentContext,
     AgentState,
-    ModelRef,
     Narrowing,
     ToolboxBinding,
     ToolboxConfig,
@@ -29,8 +28,8 @@ from agentos.errors import ConfigurationError, StoreDamaged, UnknownAgent, Unkno
 from agentos.events.entry import digest_of, digest_of_body
 from agentos.ids import AgentId, Digest, Kind, Name, ToolboxId, agent_id, hashed_id
 from agentos.kernel.administration import Definition, Installed
+from agentos.kernel.clients import Clients
 from agentos.kernel.toolsets import state_of, toolset_of
-from agentos.models import make_model
 from agentos.models.base import ModelClient
 from agentos.ports import Approval, Hook
 from agentos.resources import Slots
@@ -64,22 +63,18 @@ class Catalog:
         keys: Sequence[Path] = (),
         base_url: str | None = None,
     ) -> None:
-        self._world, self._slots, self._clock, self._settings, self._rules = world, slots, clock, settings, rules
-        self._keys, self._base_url = keys, base_url
+        self._world, self._slots, self._settings, self._rules = world, slots, settings, rules
+        self.models = Clients(clock, keys, base_url)
         self.approval = approval
         self.agents: dict[Name, AgentSpec] = {}
         self.toolboxes: dict[Name, Toolbox] = {}
         self.reloadable: dict[Name, ReloadableToolbox] = {}
         self.hooks: list[Hook] = []
-        self.given_models: dict[Name, ModelClient] = {}
-        self._base: dict[Name, Path | None] = {}
-        self._models: dict[str, ModelClient] = {}
         self._current: dict[_Asked, Digest] = {}
         self._last: dict[_Asked, Digest] = {}
         self._held: set[AgentId] = set()
         self._contexts: dict[Digest, AgentContext] = {}
         self._bodies: dict[Digest, tuple[str, str]] = {}
-        self._replaced: list[ModelClient] = []
         self.stored: set[str] = set()
         self.epoch = 0
         self.taken: Callable[[AgentSpec], None] | None = None
@@ -88,9 +83,9 @@ class Catalog:
     def install(self, spec: AgentSpec, base: Path | None, model: ModelClient | None, stored: Installed) -> Digest:
         """Puts a definition in force; the next turns of its agent pin it. stored is what its log says, to count on from."""
         slug, id_ = Name(spec.slug), agent_id(spec.slug)
-        self._base[slug] = base
+        self.models.base[slug] = base
         if model is not None or slug not in self.agents:
-            self._give_model(slug, model)
+            self.models.give(slug, model)
         body = codec.encode_body(spec.model_dump(mode="json"))
         digest = digest_of_body(body)
         self._bodies[digest] = ("agent", body)
@@ -114,7 +109,7 @@ class Catalog:
 
     def rebind(self, slug: Name, spec: AgentSpec) -> Digest:
         """Another set of toolboxes for an installed agent, from its next turn on."""
-        return self.install(spec, self._base.get(slug), None, Installed(None, 0))
+        return self.install(spec, self.models.base.get(slug), None, Installed(None, 0))
 
     def add_toolbox(self, toolbox: Toolbox, stored: Installed) -> ToolboxConfig:
         """Lets agents use an open toolbox. stored is what its log says, to count on from.
@@ -191,10 +186,6 @@ class Catalog:
             raise UnknownAgent(slug, list(self.agents))
         return found
 
-    def base_of(self, slug: Name) -> Path | None:
-        """The folder that relative paths of an agent's model count from."""
-        return self._base.get(slug)
-
     def current(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
         """The digest of the context that a turn beginning now pins. Raises UnknownAgent, ConfigurationError."""
         asked = (agent, depth >= self._settings.depth_max, narrowings)
@@ -231,24 +222,6 @@ class Catalog:
         """The store has what `definitions` gave."""
         found = self._contexts[context]
         self.stored.update((context, found.definition, *(toolbox.toolset for toolbox in found.toolboxes)))
-
-    def model(self, slug: Name, ref: ModelRef) -> ModelClient:
-        """The client that answers for an agent: the one given with it, else one made from its definition."""
-        given = self.given_models.get(slug)
-        if given is not None:
-            return given
-        key = codec.encode_body(msgspec.to_builtins(ref)) + str(self._base.get(slug))
-        client = self._models.get(key)
-        if client is None:
-            client = self._models[key] = make_model(
-                ref, self._clock, self._base.get(slug), keys=self._keys, base_url=self._base_url
-            )
-        return client
-
-    async def close_models(self) -> None:
-        clients = (*self._models.values(), *self.given_models.values(), *self._replaced)
-        for client in {id(client): client for client in clients}.values():
-            await client.close()
 
     def _resolve_or_hold(self, asked: _Asked) -> Digest:
         """What was last in force, for an agent that an edit has left without one of its tools."""
@@ -308,14 +281,6 @@ class Catalog:
         if toolbox is not None:
             return Installed(None if toolbox.closed else toolbox.toolset, toolbox.revision)
         return Installed(None, 0)
-
-    def _give_model(self, slug: Name, model: ModelClient | None) -> None:
-        """The client that answers from here on; an open turn may still be asking the one before."""
-        before = self.given_models.pop(slug, None)
-        if before is not None and before is not model:
-            self._replaced.append(before)
-        if model is not None:
-            self.given_models[slug] = model
 
     def _changed(self) -> None:
         self.epoch += 1

@@ -25,7 +25,7 @@ from agentos.ids import ConversationId, LogId, Name, name_of
 from agentos.kernel.commands import Commands
 from agentos.kernel.erase_plan import ErasePlan, Target, erase_plan_of, target_of
 from agentos.kernel.erasure import Erasure, Receipt, bytes_words, receipt_of
-from agentos.kernel.logs import Foreign
+from agentos.kernel.held import Foreign
 from agentos.kernel.owners import owner_words
 from agentos.kernel.retention import Rules
 from agentos.kernel.search_beside import forget_beside
@@ -132,7 +132,7 @@ class Erasing:
                 sent_upto = item.upto if await self._command(plan.conversation, target.log, item) else None
                 target = await target_of(self._store, target.log)
             if target.erased_at is not None:
-                await self._commands.drop_late(target.log)
+                await self._commands.sending.drop_late(target.log)
                 receipt = await receipt_of(self._store, target.log, target.agent, target.upto)
                 return receipt, sent_upto is not None and receipt.seq == sent_upto + 1
         raise EraseTurnOpen(plan.conversation, target.log, "something came in before the command did")
@@ -143,7 +143,7 @@ class Erasing:
             try:
                 return bool(await self._commands.erase(log, item))
             except Foreign:
-                taken = await self._commands.by_inbox(log, f"erase:{uuid.uuid4().hex}", item)
+                taken = await self._commands.sending.hand_over(log, f"erase:{uuid.uuid4().hex}", item)
             if not taken:
                 raise EraseUnanswered(conversation, log, await owner_words(self._store, log))
             return True

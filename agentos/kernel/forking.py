@@ -168,7 +168,7 @@ class Forking:
         asked = agent_id(slug) if agent is not None else config.agent
         pinned = None
         if (turn := _open_turn(folded)) is not None:
-            await self._logs.know(turn.context)
+            await self._logs.stored.know(turn.context)
             pinned = turn.context
             if agent is not None:
                 pinned = self._catalog.current(asked, config.depth, await self._narrowings(log, turn))

@@ -1,7 +1,8 @@
-"""Conversations that an import brought with work left to do: nobody goes on with them before a person says so.
+"""Conversations that are not for this kernel to go on with: others have them, or nobody may before a person says so.
 
-Their last word is a `conversation.paused` by IMPORTER. That alone would let the open turn go on to its end; so no kernel
-takes such a conversation while nobody has owned it, until a word waits in its inbox: unpause, cancel or erase.
+The latter an import brought with work left to do. Their last word is a `conversation.paused` by IMPORTER. That alone would
+let the open turn go on to its end; so no kernel takes such a conversation while nobody has owned it, until a word waits in
+its inbox: unpause, cancel or erase.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ IMPORTER = Name("import")
 NOBODY = 0
 _ENDS = frozenset({POST_KIND[Cancel], POST_KIND[Erase]})
 _KINDS = tuple(data.kind for data in CONTROLS.values())
+
+
+class Foreign(Exception):
+    """A living writer of another process owns the log."""
 
 
 async def is_held(store: Store, row: LogRow) -> bool:

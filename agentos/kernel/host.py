@@ -10,11 +10,11 @@ from typing import Any
 from agentos.components import CallConfig, CallState, ConversationConfig, Waiting
 from agentos.effects import Runner
 from agentos.effects.base import owned
-from agentos.errors import ToolError
+from agentos.errors import ReleaseFailed, ToolError
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
 from agentos.events.intake import Answer, InnerCall, Item, SlotFree
-from agentos.events.kinds import ApprovalRequested, ConversationClosed
+from agentos.events.kinds import ApprovalRequested
 from agentos.ids import CONVERSATION, Digest, LogId, Micros, Name, call_id
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.inner import Asked
@@ -51,7 +51,7 @@ class LiveHost:
         logs: Logs,
     ) -> None:
         self._catalog, self._watchers, self._services = catalog, watchers, services
-        self._runner, self._ticker, self._logs = runner, ticker, logs
+        self._runner, self._ticker, self._logs, self._eviction = runner, ticker, logs, logs.eviction
 
     def reported(self, log: LogId, item: Item) -> None:
         """A runner's report is intake, unless its log is no longer here, or the kernel is closed."""
@@ -87,16 +87,18 @@ class LiveHost:
     def turn_finished(self, loaded: Loaded, turn: int) -> None:
         if self._services.lent:
             self._close_turn_scope(loaded, turn)
-        self._logs.evict()
+        self._eviction.evict()
+
+    def conversation_closed(self, loaded: Loaded) -> None:
+        if self._services.lent:
+            self._close_conversation_scope(loaded)
 
     def landed(self, loaded: Loaded, drafts: Sequence[Draft], first: int, at: Micros) -> None:
-        self._logs.touched(loaded)
+        self._eviction.touched(loaded)
         if self.meter is not None:
             self.meter.landed(loaded, drafts, at)
         if loaded.log in self._watchers:
             self._watchers.publish(loaded.log, drafts, first, at, self._ticker.writer)
-        if self._services.lent and any(type(draft.data) is ConversationClosed for draft in drafts):
-            self._close_conversation_scope(loaded)
         if self._catalog.approval is not None:
             for draft in drafts:
                 if type(draft.data) is ApprovalRequested:
@@ -177,9 +179,9 @@ class LiveHost:
 
 async def _close_conversation(conversation: Scope, installed: bool) -> None:
     """The scope of a conversation that is over; that of its agent only once it is not installed any more."""
-    await conversation.close()
+    await _told(conversation.close())
     if not installed and conversation.parent is not None:
-        await close_unused(conversation.parent)
+        await _told(close_unused(conversation.parent))
 
 
 async def _close_with_parent(turn: Scope, installed: bool) -> None:
@@ -187,9 +189,17 @@ async def _close_with_parent(turn: Scope, installed: bool) -> None:
 
     That of the agent stays as long as the agent is installed.
     """
-    await turn.close()
+    await _told(turn.close())
     conversation = turn.parent
     if conversation is not None:
-        await close_unused(conversation)
+        await _told(close_unused(conversation))
         if not installed and conversation.parent is not None:
-            await close_unused(conversation.parent)
+            await _told(close_unused(conversation.parent))
+
+
+async def _told(closing: Coroutine[Any, Any, None]) -> None:
+    """What cannot be given back is told to whoever reads the log of the program; the conversation goes on."""
+    try:
+        await closing
+    except ReleaseFailed as error:
+        _log.warning("%s", error)

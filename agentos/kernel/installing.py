@@ -8,24 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from agentos.clock import Clock
-from agentos.components import AgentConfig, AgentState, CallConfig, ToolboxConfig
+from agentos.components import AgentState, CallConfig, ToolboxConfig
 from agentos.definitions import AgentSpec, ToolboxUse
 from agentos.definitions.boxes import own_toolboxes
 from agentos.effects import Runner
-from agentos.errors import ConfigurationError, StoreUnavailable
+from agentos.errors import ConfigurationError
 from agentos.events.effects import Probe, RunCall
-from agentos.events.kinds import AgentInstalled, AgentRemoved, EntryData, ToolboxChanged, ToolboxClosed, ToolboxOpened
-from agentos.ids import Kind, LogId, Name, agent_id, hashed_id
+from agentos.events.kinds import ToolboxChanged, ToolboxClosed, ToolboxOpened
+from agentos.ids import LogId, Name, agent_id
 from agentos.kernel.administration import Administration
 from agentos.kernel.agents import Agent, bound
 from agentos.kernel.catalog import Catalog
-from agentos.kernel.unknown_commits import STORE_RETRY_S
+from agentos.kernel.install_log import InstallLog, logged, spawn, toolbox_log
 from agentos.resources import Resources, Scope
 from agentos.resources.scope import Level
 from agentos.toolboxes.base import Reloadable, Toolbox, resources_of, unavailable_of
@@ -55,12 +54,12 @@ class Installing:
         resources: Resources,
     ) -> None:
         self._catalog, self._administration, self._world = catalog, administration, world
-        self._program, self._runner, self._clock, self._resources = program, runner, clock, resources
+        self._program, self._runner, self._resources = program, runner, resources
+        self.log = InstallLog(catalog, administration, world, clock)
         self.lock = asyncio.Lock()
         self._own: dict[Name, dict[Name, _Own]] = {}
         self._scopes: dict[Name, Scope] = {}
         self._bound: dict[Name, dict[str, ToolboxUse | None]] = {}
-        self._writers: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.Task[None]] = set()
 
     # Agents
@@ -76,7 +75,7 @@ class Installing:
             if with_ is not None:
                 self._try_out(agent, made, with_)
             stored = await self._administration.installed(LogId(agent_id(agent.slug)))
-            counted = {name: await self._administration.installed(_toolbox_log(name)) for name in made}
+            counted = {name: await self._administration.installed(toolbox_log(name)) for name in made}
         except BaseException:
             await _close_all([own.toolbox for own in made.values()])
             raise
@@ -92,23 +91,23 @@ class Installing:
         self._own[agent.slug] = {name: made.get(name) or before[name] for name in kept}
         try:
             for end in ends:
-                await _logged(self._end(*end))
+                await logged(self._end(*end))
         finally:
             for own in made.values():
                 self._hold(self._program.child(Level.AGENT, agent.slug), own.toolbox)
-        self._tell_agent(agent.slug)
+        self.log.tell_agent(agent.slug)
         for name in made:
-            self._tell_toolbox(name, ToolboxChanged() if name in before else ToolboxOpened())
+            self.log.tell_toolbox(name, ToolboxChanged() if name in before else ToolboxOpened())
         for name in dropped:
-            self._tell_toolbox(name, ToolboxClosed())
-        await self._write()
+            self.log.tell_toolbox(name, ToolboxClosed())
+        await self.log.write()
 
     def rebind(self, slug: Name, toolbox: str, use: ToolboxUse | None) -> None:
         """Lets an installed agent use an open toolbox, or not any more; its log is told in a moment."""
         self._catalog.rebind(slug, bound(self._catalog.spec(slug), toolbox, use))
         self._bound.setdefault(slug, {})[toolbox] = use
-        self._tell_agent(slug)
-        self._write_soon()
+        self.log.tell_agent(slug)
+        self.log.write_soon()
 
     def rebound(self, spec: AgentSpec) -> AgentSpec:
         """A definition with what was bound and unbound since the agent was installed."""
@@ -129,14 +128,14 @@ class Installing:
         for name in own:
             self._catalog.remove_toolbox(name)
         for end in [self._out(name) for name in own]:
-            await _logged(self._end(*end))
+            await logged(self._end(*end))
         scope = self._program.find(Level.AGENT, slug)
         if scope is not None:
             await close_unused(scope)
-        self._administration.later(LogId(agent_id(slug)), Kind.AGENT, AgentRemoved(), (state,))
+        self.log.tell_removed(slug, state)
         for name in own:
-            self._tell_toolbox(name, ToolboxClosed())
-        await self._write()
+            self.log.tell_toolbox(name, ToolboxClosed())
+        await self.log.write()
 
     # Toolboxes
 
@@ -144,16 +143,16 @@ class Installing:
         """Opens a toolbox and shares it. Raises ConfigurationError; StoreUnavailable, and then it is not there."""
         await toolbox.open()
         try:
-            self._catalog.add_toolbox(toolbox, await self._administration.installed(_toolbox_log(toolbox.name)))
+            self._catalog.add_toolbox(toolbox, await self._administration.installed(toolbox_log(toolbox.name)))
         except BaseException:
             await toolbox.close()
             raise
         self._hold(self._program, toolbox)
         try:
-            self._tell_toolbox(toolbox.name, ToolboxOpened())
+            self.log.tell_toolbox(toolbox.name, ToolboxOpened())
             await self._administration.write()
         except BaseException:
-            self._administration.forget(_toolbox_log(toolbox.name))
+            self._administration.forget(toolbox_log(toolbox.name))
             self._catalog.remove_toolbox(toolbox.name)
             await self._end(*self._out(toolbox.name))
             raise
@@ -165,11 +164,11 @@ class Installing:
         Errors: whatever the toolbox raises; what it had stays.
         """
         assert isinstance(toolbox, Reloadable), "others are never asked to"
-        stored = await self._administration.installed(_toolbox_log(toolbox.name))
+        stored = await self._administration.installed(toolbox_log(toolbox.name))
         await toolbox.reload()
         config = self._catalog.take_toolset(toolbox, stored)
-        self._tell_toolbox(toolbox.name, ToolboxChanged())
-        self._write_soon()
+        self.log.tell_toolbox(toolbox.name, ToolboxChanged())
+        self.log.write_soon()
         return config
 
     async def take_toolbox(self, name: Name) -> None:
@@ -178,9 +177,9 @@ class Installing:
         end = self._out(name)
         for owned in self._own.values():
             owned.pop(name, None)
-        self._tell_toolbox(name, ToolboxClosed())
+        self.log.tell_toolbox(name, ToolboxClosed())
         try:
-            await self._write()
+            await self.log.write()
         finally:
             await self._end(*end)
 
@@ -188,17 +187,12 @@ class Installing:
         """The scope of an open toolbox."""
         return self._scopes.get(name)
 
-    async def wait_recorded(self, limit_s: float) -> None:
-        """Until the logs have all that was told them, or the limit is over."""
-        if self._writers:
-            await asyncio.wait(self._writers, timeout=limit_s)
-
     async def close(self) -> None:
         """Nothing waits any more; the scope of the program closes what is open."""
-        waiting = [*self._writers, *self._ends]
-        for task in waiting:
+        await self.log.close()
+        for task in self._ends:
             task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await asyncio.gather(*self._ends, return_exceptions=True)
 
     async def _open_own(self, agent: Agent) -> dict[Name, _Own]:
         """The toolboxes of an agent's file that are new, or of which it says something else now; open."""
@@ -235,9 +229,10 @@ class Installing:
         self._catalog.try_out(agent.spec, {name: own.toolbox for name, own in made.items()}, with_)
 
     def _hold(self, parent: Scope, toolbox: Toolbox) -> None:
-        """A scope of its own. One of that name may still be waiting for the calls of its predecessor."""
+        """A scope of its own. One of that name may still be waiting for the calls of its predecessor, or about to end."""
         name, number = str(toolbox.name), 1
-        while parent.find(Level.TOOLBOX, name) is not None:
+        taken = {scope.path[-1] for scope in parent.children if scope.level is Level.TOOLBOX}
+        while name in taken:
             number += 1
             name = f"{toolbox.name}#{number}"
         scope = self._scopes[toolbox.name] = parent.child(Level.TOOLBOX, name)
@@ -260,7 +255,7 @@ class Installing:
     async def _end(self, scope: Scope, users: Sequence[asyncio.Task[None]]) -> None:
         """Closes it, in the background when calls still run there."""
         if users:
-            self._spawn(self._ends, self._close_after(users, scope))
+            spawn(self._ends, self._close_after(users, scope))
         else:
             await scope.close()
 
@@ -270,44 +265,6 @@ class Installing:
         agent = scope.parent
         if agent is not None and agent.level is Level.AGENT and Name(agent.path[-1]) not in self._catalog.agents:
             await close_unused(agent)
-
-    def _tell_agent(self, slug: Name) -> None:
-        id_ = agent_id(slug)
-        config, state = self._world.get(id_, AgentConfig), self._world.get(id_, AgentState)
-        assert config is not None and state is not None, "an installed agent is in the World"
-        rows = (self._catalog.body(config.definition),)
-        self._administration.later(LogId(id_), Kind.AGENT, AgentInstalled(), (config, state), rows)
-
-    def _tell_toolbox(self, name: Name, data: EntryData) -> None:
-        config = self._world.get(hashed_id(Kind.TOOLBOX, name), ToolboxConfig)
-        assert config is not None, "a toolbox that was opened is in the World"
-        rows = () if config.closed else (self._catalog.body(config.toolset),)
-        self._administration.later(_toolbox_log(name), Kind.TOOLBOX, data, (config,), rows)
-
-    async def _write(self) -> None:
-        """What is in force is told in the end, also when the store is not there now. Raises StoreUnavailable."""
-        try:
-            await self._administration.write()
-        except StoreUnavailable:
-            self._write_soon()
-            raise
-
-    def _write_soon(self) -> None:
-        if all(task.done() for task in self._writers):
-            self._spawn(self._writers, self._write_patiently())
-
-    async def _write_patiently(self) -> None:
-        """However long the store is out of reach; nobody waits for it."""
-        while True:
-            try:
-                return await self._administration.write()
-            except StoreUnavailable:
-                await self._clock.sleep(STORE_RETRY_S)
-
-    def _spawn(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(_logged(work))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
 
 
 async def close_unused(scope: Scope) -> None:
@@ -322,14 +279,3 @@ async def _close_all(toolboxes: Sequence[Toolbox]) -> None:
             await toolbox.close()
         except Exception as error:
             _log.warning("toolbox %s did not close: %s: %s", toolbox.name, type(error).__name__, error)
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception as error:
-        _log.warning("a change of what is installed was not finished: %s: %s", type(error).__name__, error)
-
-
-def _toolbox_log(name: Name) -> LogId:
-    return LogId(hashed_id(Kind.TOOLBOX, name))

@@ -1,41 +1,39 @@
-"""The kernel as people call it: agents are put in force, conversations begun, talked to, forked and read.
+"""The kernel as people call it: conversations are begun, talked to, forked and read, and it says how it does.
 
-Its parts, and when they open and close, are in machine.py.
+What is said about agents is in agent_commands.py, about erasing in erase_commands.py; its parts, and when they open and
+close, are in machine.py.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 
-from agentos.components import Resolution, ToolSpec, Verdict
-from agentos.definitions import AgentSpec
+import msgspec
+
+from agentos.components import Resolution, Shares, Verdict
 from agentos.errors import UnknownConversation
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
-from agentos.ids import ConversationId, LogId, Name, conversation_id, name_of
+from agentos.ids import ConversationId, LogId, Name
 from agentos.journal import decode_units
+from agentos.kernel.agent_commands import AgentCommands
 from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
-from agentos.kernel.erase_plan import ErasePlan
-from agentos.kernel.erasure import Erasure
-from agentos.kernel.loaded import Loaded
+from agentos.kernel.erase_commands import EraseCommands
+from agentos.kernel.limiting import limits_of
 from agentos.kernel.listing import Listing, Page, list_conversations
+from agentos.kernel.loaded import Loaded
 from agentos.kernel.lsof import OpenResource, concerning
-from agentos.kernel.machine import Machine
 from agentos.kernel.outcome import RunOutcome
-from agentos.kernel.sweeping import TellLeft, log_left
 from agentos.kernel.top import TURNS_SHOWN, Top
 from agentos.kernel.variants import Whole
 from agentos.kernel.watch import StreamGap, Watched
 from agentos.models.base import ModelClient
 from agentos.persistence.base import Rows, WriterRow
-from agentos.toolboxes.base import Toolbox
 
 
-class Kernel(Machine):
+class Kernel(AgentCommands, EraseCommands):
     """Hosts agents over one store, from the begin of an `async with` block to its end, on the loop that runs the block.
 
     store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of
@@ -49,10 +47,7 @@ class Kernel(Machine):
     async def __aenter__(self) -> Kernel:
         await self._open()
         if self._listens:
-            from agentos.kernel.control.server import ControlServer
-
-            self._door = server = ControlServer(self, self.store.url, self.settings)
-            await server.open(self.ticker.writer)
+            await self.listen()
         return self
 
     async def __aexit__(
@@ -60,74 +55,15 @@ class Kernel(Machine):
     ) -> None:
         await self.close(0.0 if error is not None else None)
 
-    # What is installed
-
-    async def install(
-        self,
-        spec: AgentSpec | str | os.PathLike[str],
-        *,
-        model: ModelClient | None = None,
-        working_directory: Path | None = None,
-    ) -> Name:
-        """Puts an agent in force, from a spec or a file, with the toolboxes that it holds; open turns keep what they
-        pinned. A file is followed from here on (see `refresh`), also that of a spec which says what its file says.
-
-        working_directory: what the paths of toolboxes count from that say so; by default where this process is.
-        Errors: ConfigurationError naming file and line. References to toolboxes and agents are checked at its first turn,
-        so that agents may name each other in any order; `check` does it at once.
-        """
-        return await self._programs.install(spec, model, working_directory)
-
-    async def refresh(self, agent: str | None = None) -> list[str]:
-        """Takes up what was edited, for turns that begin from here on: the files of an agent, of its toolboxes and of the
-        agents that it may ask; None is all of them. Gives what became of it, a sentence each.
-
-        `start`, `send` and `ask` do so for their agent unless the setting follow_files is off. Nothing edited costs a stat
-        for each file. A broken edit leaves what is in force, and is told: here, by a warning, and in the World
-        (`AgentProblem`, `ToolboxState.problem`).
-        Errors: UnknownAgent, StoreUnavailable.
-        """
+    async def listen(self) -> None:
+        """Lets other processes of this user ask this kernel from here on; `control` does so at the begin, when no agent is
+        installed yet. A second time does nothing."""
         self._commands.check_open()
-        if agent is not None:
-            self.catalog.spec(agent)
-        return await self._following.refresh(Name(agent) if agent is not None else None)
+        if self._door is None:
+            from agentos.kernel.control.server import ControlServer
 
-    def check(self) -> None:
-        """Resolves every installed agent, and makes its model.
-
-        Errors: ConfigurationError for what is not there; of several agents it tells the first problem of each, a line each.
-        """
-        self._programs.check()
-
-    def offered(self, agent: str) -> tuple[ToolSpec, ...]:
-        """The tools that the model of an agent would be offered in a turn that begins now, by name.
-
-        Errors: UnknownAgent; ConfigurationError for a reference that leads nowhere, and for a model that cannot be made.
-        """
-        return self._programs.offered(agent)
-
-    async def add_toolbox(self, toolbox: Toolbox) -> Name:
-        """Opens a toolbox and shares it among the agents that name it. Raises ConfigurationError."""
-        return await self._programs.add_toolbox(toolbox)
-
-    def bind(
-        self, agent: str, toolbox: str, *, expose: Sequence[str] | None = None, grant: Sequence[str] | None = None
-    ) -> None:
-        """Lets an installed agent use an open toolbox from its next turn on, until it is installed anew."""
-        self._programs.bind(agent, toolbox, expose, grant)
-
-    def unbind(self, agent: str, toolbox: str) -> None:
-        self._programs.unbind(agent, toolbox)
-
-    async def remove(self, name: str) -> None:
-        """Removes an agent, whose open turns end as they are, or a toolbox; its own toolboxes go with an agent.
-
-        A toolbox takes no more calls, and closes when those that run have ended.
-        Errors: UnknownToolbox; ReleaseFailed when it does not close.
-        """
-        await self._programs.remove(Name(name))
-
-    # Conversations
+            self._door = server = ControlServer(self, self.store.url, self.settings)
+            await server.open(self.ticker.writer)
 
     async def start(self, agent: str, key: str | None = None) -> Conversation:
         """A new conversation of an installed agent, stored when this returns; the same key gives the same one."""
@@ -167,7 +103,7 @@ class Kernel(Machine):
         Errors: UnknownConversation, ForkRefused, UnknownAgent, ConfigurationError, StoreUnavailable.
         """
         self._commands.check_open()
-        log = LogId((await self.get(id_)).id)
+        log = await self._known(id_)
         origin = await self._forking.origin_of(log, at)
         if origin.is_fork:
             await self._stored_agents.take_if_missing(origin.agent)
@@ -198,20 +134,14 @@ class Kernel(Machine):
         Errors: UnknownConversation, UnknownAgent, StoreUnavailable; ConfigurationError for a toolbox that is not here.
         """
         self._commands.check_open()
-        origin = await self._forking.origin_of(LogId((await self.get(id_)).id), None)
+        origin = await self._forking.origin_of(await self._known(id_), None)
         if origin.is_fork:
             await self._stored_agents.take(origin.agent)
         return Name(self.catalog.spec(origin.agent).slug)
 
     async def get(self, id_: str) -> Conversation:
         """The handle of a stored conversation. Raises UnknownConversation."""
-        try:
-            checked = conversation_id(id_)
-        except ValueError as error:
-            raise UnknownConversation(id_[:80]) from error
-        if LogId(checked) not in self.ticker.loaded and await self.store.log(checked) is None:
-            raise UnknownConversation(checked)
-        return Conversation(self, checked)
+        return Conversation(self, ConversationId(await self._known(id_)))
 
     async def conversations(self, state: str | None = None) -> list[ConversationId]:
         """Ids of stored conversations, oldest first; state as `ps` shows it."""
@@ -224,9 +154,7 @@ class Kernel(Machine):
         admission = self.ticker.admission
         if admission is None:
             return page
-        rows = [
-            row._replace(state="waiting") if admission.waits(LogId(row.id)) else row for row in page.conversations
-        ]
+        rows = [row._replace(state="waiting") if admission.waits(LogId(row.id)) else row for row in page.conversations]
         return page._replace(conversations=rows)
 
     async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
@@ -296,53 +224,6 @@ class Kernel(Machine):
         """Waits for the end of the open turn; None when there is none."""
         return await self._commands.outcome(LogId(id_))
 
-    async def erase(self, id_: str, *, by: str = "user", reason: str = "request", forks: bool = False) -> Erasure:
-        """Erases the texts of a conversation and of all below it; entries, digests and the lineage stay, and verify.
-
-        The conversation is closed by it for good. With forks=True the forks that share its entries go too, with all below
-        them. A fork erased by itself loses its own entries; what it shares is the parent's. Nothing is written before
-        everything was found at rest; when something else cuts it short, erasing again goes on. An erased conversation
-        answers with its receipts. by and reason are names, and stand in the receipts.
-        Errors: UnknownConversation; EraseTurnOpen, EraseHasForks, EraseOfSubagent, EraseTooEarly, EraseUnanswered, which
-        are EraseRefused and say the way out; StoreUnavailable, KernelClosed.
-        """
-        self._commands.check_open()
-        log = LogId((await self.get(id_)).id)
-        return await self._erasing.erase(log, by, name_of(reason), forks=forks)
-
-    async def erase_expired(
-        self, limit: int = 1_000, *, tell: TellLeft = log_left, among: Collection[str] | None = None
-    ) -> list[Erasure]:
-        """Erases conversations that have had their time (`retention.erase_after_s` of their agents), at most so many, the
-        least recently updated first. One that is at work is left, as is one with a fork that has not expired; tell hears of
-        it. among: no others than these, as `expired` gave them. A kernel does this by itself every retention_sweep_s.
-
-        Errors: StoreUnavailable, KernelClosed.
-        """
-        self._commands.check_open()
-        return await self._sweeping.erase_expired(limit, tell, among)
-
-    async def compact(self) -> bool:
-        """Writes the files of the store anew, so that nothing is left in them of what was erased at any time, and says
-        whether that is so: not while somebody needs an older view. It takes as long as the store is large, and nobody
-        writes meanwhile. Errors: StoreUnavailable, KernelClosed."""
-        self._commands.check_open()
-        return await self.store.compact()
-
-    async def erase_plan(self, id_: str, *, forks: bool = False) -> ErasePlan:
-        """What `erase` would touch, once it has found that nothing stands against it. Errors: as `erase`."""
-        self._commands.check_open()
-        return await self._erasing.plan(LogId((await self.get(id_)).id), forks=forks)
-
-    def keep_to(self, spec: AgentSpec) -> None:
-        """Has an agent that is not installed here count with its retention rule."""
-        self._rules.tell(spec)
-
-    async def expired(self, limit: int = 1_000, *, tell: TellLeft = log_left) -> list[ErasePlan]:
-        """What `erase_expired` would erase now, with all that would go along; tell hears of what would be left. Raises
-        StoreUnavailable."""
-        return await self._sweeping.expired(limit, tell)
-
     async def recover(self, only: Collection[str] | None = None) -> list[Conversation]:
         """Takes up what a dead process left: open turns go on, items in the inbox are taken.
 
@@ -374,9 +255,32 @@ class Kernel(Machine):
 
     async def top(self, turns_max: int = TURNS_SHOWN) -> Top:
         """How it does now; turns_max bounds how many open turns are told of one by one. The first call begins to count what
-        rates are made of; nothing is counted any more when nobody has asked for METER_IDLE_S."""
+        rates are made of; nothing is counted any more when nobody has asked for METER_IDLE_S. It answers while the kernel
+        closes, too, until effects have ended; then it raises KernelClosed."""
+        return msgspec.structs.replace(
+            self.vitals.top(turns_max),
+            turns_waiting=self.turns_waiting,
+            limits=tuple(limits_of(self.ticker.admission, self.slots)),
+            shares=self._shares.now(),
+        )
+
+    async def renice(self, name: str, weight: float, *, tenant: bool = False) -> bool:
+        """Gives an agent, or a tenant, another weight where many wait: for a place among the turns and calls that may be at
+        once, for a toolbox, for a resource. Tenants share by their weights, the agents of one by theirs; everybody has 1.
+
+        It counts from the next that comes in, and is in force again when the store is opened anew. False when another
+        living process keeps the weights of this store: then it holds here until the kernel closes, and that one has to be
+        told too ('agentos renice' tells all).
+        Errors: UnknownAgent for one that this store never had; InputRefused for a weight that is out of bounds;
+        StoreUnavailable.
+        """
         self._commands.check_open()
-        return self.vitals.top(turns_max)
+        return await self._shares.renice(name, weight, tenant=tenant)
+
+    async def shares(self) -> Shares:
+        """The weights that somebody has given and that are in force here."""
+        self._commands.check_open()
+        return self._shares.now()
 
     @property
     def turns_waiting(self) -> int:

@@ -12,6 +12,7 @@ from agentos.events.kinds import (
     CallFinished,
     CallNested,
     CallStarted,
+    ConversationClosed,
     InputReceived,
     PayloadErased,
     Snapshot,
@@ -48,6 +49,7 @@ class Landing:
             CallStarted: self._call_started,
             CallFinished: self._call_finished,
             CallDoubted: self._call_finished,
+            ConversationClosed: self._conversation_closed,
             PayloadErased: self._payload_erased,
         }
 
@@ -137,6 +139,9 @@ class Landing:
 
     def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
         self._waiters.input_stored(loaded, seq, draft)
+
+    def _conversation_closed(self, loaded: Loaded, _view: View, _seq: int, _draft: Draft) -> None:
+        self._host.conversation_closed(loaded)
 
     def _payload_erased(self, _loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
         self._waiters.erased(seq, draft)

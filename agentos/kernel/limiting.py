@@ -4,16 +4,17 @@ files say."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from agentos.components import CallConfig, ConversationConfig, ConversationState, TurnConfig
 from agentos.definitions import AgentSpec
 from agentos.ids import CONVERSATION, CallId, LogId, Name, log_and_seq
 from agentos.journal.projections import Find
-from agentos.resources import Lease
+from agentos.kernel.top import LimitUse
+from agentos.resources import Lease, Slots
 from agentos.resources.borrowing import Caller
 from agentos.resources.fairness import FairOrder, Party, Weights
-from agentos.resources.places import Bound, Places
+from agentos.resources.places import Bound, Places, PlaceStatistics
 from agentos.settings import Settings
 from agentos.world import World
 
@@ -65,11 +66,12 @@ class Limiting:
         scopes = (("conversation", log), ("agent", party.agent), ("tenant", party.tenant), ("program", ""))
         return _bounds(scopes, sizes)
 
-    def within_running_call(self, log: LogId) -> bool:
+    def within_running_call(self, log: LogId, find: Find | None = None) -> bool:
         """Whether what this conversation works for was asked for within a call that runs, here or further up: that call
-        waits for it with a place of its own, so it goes by that place, or nobody might ever go on."""
+        waits for it with a place of its own, so it goes by that place, or nobody might ever go on. find is that of a view,
+        which may be ahead of the World."""
         seen: set[LogId] = set()
-        causes = self._causes(log)
+        causes = causes_of(find) if find is not None else self._causes(log)
         while causes:
             above, call = log_and_seq(causes.pop())
             slice_ = self._world.slice(above)
@@ -87,6 +89,23 @@ class Limiting:
         """The delegations that its open turn works for, and those whose tasks wait."""
         slice_ = self._world.slice(log)
         return causes_of(slice_.get) if slice_ is not None else []
+
+
+class Bounded(Protocol):
+    """What tells how much of its bounds is in use."""
+
+    def statistics(self) -> list[PlaceStatistics]: ...
+
+
+def limits_of(turns: Bounded | None, slots: Slots) -> list[LimitUse]:
+    """The bounds that something falls under now."""
+    places = (("turns", turns), ("calls", slots.at_once))
+    return [
+        LimitUse(of=of, scope=one.scope, name=one.name, size=one.size, held=one.held, waiting=one.waiting)
+        for of, bounded in places
+        if bounded is not None
+        for one in bounded.statistics()
+    ]
 
 
 def causes_of(find: Find) -> list[CallId]:

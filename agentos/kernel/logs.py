@@ -1,54 +1,43 @@
-"""Which logs are in memory: loads them with ownership first, routes items to them, and lets idle ones go."""
+"""Which logs are in memory: loads them with ownership first, routes items to them, and lets go of those that are lost."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
-import msgspec
-
-from agentos import codec
 from agentos.components import (
-    CallState,
-    CallStatus,
     ConversationConfig,
     ConversationState,
     ConversationStatus,
-    TurnConfig,
-    TurnState,
 )
 from agentos.effects import Runner
 from agentos.errors import (
     ConversationErased,
     ConversationHeld,
     KernelClosed,
-    StoreDamaged,
     StoreUnavailable,
     UnknownConversation,
 )
 from agentos.events.entry import Registry, seed_digest
-from agentos.events.intake import POST_KIND, POSTED, Delegate, Item, Resume, Start
-from agentos.ids import CONVERSATION, Digest, Kind, LogId, Name
-from agentos.journal import Folded, Head, Times, load_log
+from agentos.events.intake import POST_KIND, Delegate, Item, Resume, Start
+from agentos.ids import CONVERSATION, Kind, LogId, Name
+from agentos.journal import Head, Times
 from agentos.kernel.catalog import Catalog
-from agentos.kernel.dormant import SHORT, Dormant
-from agentos.kernel.held import is_held
+from agentos.kernel.eviction import Eviction
+from agentos.kernel.held import Foreign, is_held
+from agentos.kernel.inbox_items import inbox_row, item_of
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.search_beside import forget_or_tell
+from agentos.kernel.stored_logs import StoredLogs
 from agentos.kernel.tick import Ticker
 from agentos.kernel.unknown_commits import STORE_RETRY_S
 from agentos.kernel.waiters import fail_asks, unheard
-from agentos.persistence.base import InboxRow, LogRow, Store
+from agentos.persistence.base import LogRow, Store
 from agentos.world import World
 
 _log = logging.getLogger(__name__)
-
-
-class Foreign(Exception):
-    """A living writer of another process owns the log."""
 
 
 class Logs:
@@ -65,7 +54,8 @@ class Logs:
         live_max: int,
     ) -> None:
         self._world, self._store, self._catalog = world, store, catalog
-        self._ticker, self._registry, self._runner, self._live_max = ticker, registry, runner, live_max
+        self._ticker, self._runner = ticker, runner
+        self.stored = StoredLogs(store, catalog, registry)
         self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
         self._overtaken: set[LogId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,8 +64,7 @@ class Logs:
         self._reading = 0
         self.take_agent: Callable[[Name], Awaitable[None]] | None = None
         """Has the agent of a fork in force, which may be installed in the process alone that forked."""
-        self._due: deque[LogId] = deque()
-        self.dormant = Dormant(ticker.clock, self._wake)
+        self.eviction = Eviction(ticker, runner, live_max, self.unload, self._patiently)
         self.mine: set[LogId] = set()
         self.closed = False
 
@@ -248,53 +237,9 @@ class Logs:
         for key in loaded.keys.values():
             self._fed.discard((loaded.log, key))
 
-    def evict(self) -> None:
-        """Lets the longest unused conversations go that have nothing to do; the store has them."""
-        over = len(self._ticker.loaded) - self._live_max
-        if over <= 0:
-            return
-        for loaded in list(self._ticker.loaded.values()):
-            if over <= 0:
-                return
-            state = loaded.slice.get(CONVERSATION, ConversationState)
-            idle = not (loaded.intake or loaded.asks or loaded.head.new or loaded.flying) and _waits_long(loaded)
-            if idle and self._ticker.admission is not None and self._ticker.admission.waits(loaded.log):
-                continue
-            if idle and state is not None and not self._runner.busy(loaded.log) and not _waits_for_slot(loaded, state):
-                if loaded.alarms:
-                    due = (loaded.alarms[key].due_at for key in loaded.timers)
-                    self.dormant.add(loaded.log, min(due, default=None))
-                self.unload(loaded)
-                over -= 1
-
-    def _wake(self, log: LogId) -> None:
-        """The time that a log which is away waits for has come."""
-        self._due.append(log)
-        if len(self._due) == 1:
-            self._background(self._load_due())
-
-    async def _load_due(self) -> None:
-        """One after the other; each rings as it is loaded."""
-        while self._due:
-            log = self._due[0]
-            try:
-                await self._patiently(log)
-            except (Foreign, KernelClosed):
-                self.dormant.discard(log)
-            except Exception as error:
-                self.dormant.discard(log)
-                _log.error("%s has a time to keep and cannot be loaded: %s: %s", log, type(error).__name__, error)
-            self._due.popleft()
-
-    def touched(self, loaded: Loaded) -> None:
-        """Moves a conversation to the end of the line for eviction."""
-        known = self._ticker.loaded
-        if len(known) >= self._live_max and loaded.log in known:
-            known[loaded.log] = known.pop(loaded.log)
-
     async def close(self) -> None:
         self.closed = True
-        self.dormant.close()
+        await self.eviction.close()
         waiting = [*self._tasks, *self._loads.values()]
         for task in waiting:
             task.cancel()
@@ -327,19 +272,19 @@ class Logs:
             if row is None:
                 self.mine.discard(log)
                 raise Foreign(log)
-        folded = await self._read(log)
+        folded = await self.stored.read(log)
         config = folded.slice.get(CONVERSATION, ConversationConfig)
         if row.forked_from is not None and config is not None and self.take_agent is not None:
             await self.take_agent(config.slug)
-        alarms = await self._store.wakeups(log) if taken_over or log in self.dormant else []
+        alarms = await self._store.wakeups(log) if taken_over or log in self.eviction.dormant else []
         posted = await self._store.inbox(log) if taken_over else []
         if log in self._overtaken:
             return await self._load(log)
-        self._check_head(row, folded)
+        self.stored.check_head(row, folded)
         slice_ = self._world.take(folded.slice)
         loaded = Loaded(slice_, Head(row=row, snapshot=folded.snapshot), folded.times)
         self._register(loaded)
-        self.dormant.discard(log)
+        self.eviction.dormant.discard(log)
         arm = self._ticker.alarms.arm if taken_over else self._ticker.alarms.arm_again
         for alarm in alarms:
             arm(loaded, alarm)
@@ -350,31 +295,6 @@ class Logs:
         for post in posted:
             self.route(log, item_of(post), post.key)
         return loaded
-
-    def _check_head(self, row: LogRow, folded: Folded) -> None:
-        if folded.digest != row.digest or folded.seq != row.seq:
-            raise StoreDamaged(
-                self._store.url, f"the head of {row.id} is at seq {row.seq} and not its last entry, at {folded.seq}"
-            )
-
-    async def _read(self, log: LogId) -> Folded:
-        """The log apart from the World, with the context of an open turn at hand. Raises StoreDamaged, CodecError."""
-        folded = await load_log(self._store, log, self._registry)
-        state = folded.slice.get(CONVERSATION, ConversationState)
-        if state is not None and state.open_turn:
-            config = folded.slice.get(state.open_turn, TurnConfig)
-            assert config is not None, "an open turn has a configuration"
-            await self.know(config.context)
-        return folded
-
-    async def know(self, digest: Digest) -> None:
-        """Has the catalog learn a stored context. Raises StoreDamaged when it is missing."""
-        if self._catalog.knows(digest):
-            return
-        found = await self._store.definition(digest)
-        if found is None:
-            raise StoreDamaged(self._store.url, f"definition {digest} is missing")
-        self._catalog.learn(digest, found[1])
 
     def _register(self, loaded: Loaded) -> None:
         self._ticker.loaded[loaded.log] = loaded
@@ -387,32 +307,3 @@ class Logs:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _waits_long(loaded: Loaded) -> bool:
-    """Whether every time that it waits for is one that the kernel keeps for it while it is away."""
-    return all(reason not in SHORT for reason, _, _ in loaded.alarms)
-
-
-def _waits_for_slot(loaded: Loaded, state: ConversationState) -> bool:
-    """Whether a call stands in line: the word that its turn has come finds loaded logs alone."""
-    turn = loaded.slice.get(state.open_turn, TurnState) if state.open_turn else None
-    calls = turn.calls + turn.inner if turn is not None else ()
-    return any(
-        (c := loaded.slice.get(call, CallState)) is not None and c.status is CallStatus.PROPOSED for call in calls
-    )
-
-
-def item_of(row: InboxRow) -> Item:
-    """The item that an inbox row holds. Raises CodecError."""
-    return codec.convert(codec.decode_json(row.body), POSTED[row.kind])  # type: ignore[return-value]
-
-
-def inbox_row(log: str, key: str, item: Item) -> InboxRow:
-    return InboxRow(
-        log=log,
-        key=key,
-        kind=POST_KIND[type(item)],
-        salt=os.urandom(16),
-        body=codec.encode_body(msgspec.to_builtins(item)),
-    )

@@ -14,8 +14,9 @@ from agentos.clock import Clock, SystemClock
 from agentos.components import Component
 from agentos.definitions import AgentSpec
 from agentos.effects import Runner
+from agentos.errors import UnknownConversation
 from agentos.events.entry import Registry
-from agentos.ids import IdSource, RandomIds, RandomSalts, SaltSource
+from agentos.ids import IdSource, LogId, RandomIds, RandomSalts, SaltSource, conversation_id
 from agentos.kernel.administration import Administration
 from agentos.kernel.admission import Admission
 from agentos.kernel.beginning import Beginning
@@ -37,6 +38,7 @@ from agentos.kernel.programs import Programs
 from agentos.kernel.recovery import Recovery
 from agentos.kernel.retention import Rules
 from agentos.kernel.services import LiveServices
+from agentos.kernel.shares import LiveShares
 from agentos.kernel.stopping import Stopping
 from agentos.kernel.stored_agents import StoredAgents
 from agentos.kernel.sweeping import Sweeping
@@ -189,6 +191,7 @@ class Machine:
         self._installing = Installing(
             self.catalog, administration, self.world, self.scope, self.runner, self.clock, self.resources
         )
+        self._shares = LiveShares(self._weights, administration, self.store, self.catalog)
         self._lending.toolbox_scope = self._installing.scope_of
         self._following = Following(self.catalog, self._installing, self.world)
         self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
@@ -215,11 +218,22 @@ class Machine:
             self.settings,
         )
 
+    async def _known(self, id_: str) -> LogId:
+        """The log of a stored conversation. Raises UnknownConversation."""
+        try:
+            log = LogId(conversation_id(id_))
+        except ValueError as error:
+            raise UnknownConversation(id_[:80]) from error
+        if log not in self.ticker.loaded and await self.store.log(log) is None:
+            raise UnknownConversation(log)
+        return log
+
     async def _open(self) -> None:
         """From here on it runs on this loop. Raises StoreError when the store cannot be opened."""
         self.runner.open()
         self._commands.open()
         self.ticker.open(await self.store.open(uuid.uuid4().hex))
+        await self._shares.open()
         self._polling.open()
         self.vitals.open()
 
@@ -235,7 +249,7 @@ class Machine:
         try:
             if grace_s > 0:
                 await self._drain(grace_s)
-                await self._installing.wait_recorded(grace_s)
+                await self._installing.log.wait_recorded(grace_s)
             self.ticker.start_no_more()
             self.services.closing = True
             self.runner.cancel_all()
@@ -276,5 +290,5 @@ class Machine:
                 await self._door.close()
             self.resources.shut()
             self.left = leftovers(self.runner, self.resources, toolboxes)
-            await self.catalog.close_models()
+            await self.catalog.models.close()
             await self.store.close()

@@ -14,7 +14,8 @@ from agentos.kernel.services import LiveServices
 from agentos.kernel.top import ResourceUse
 from agentos.resources import Slots, SlotStatistics
 from agentos.resources.borrowing import Borrowing, Caller
-from agentos.resources.registry import ResourceRow, Resources
+from agentos.resources.registry import Resources
+from agentos.resources.rows import ResourceRow
 from agentos.world import World
 
 SLOTS = "slots"

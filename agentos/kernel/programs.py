@@ -83,5 +83,5 @@ class Programs:
         """By name. Raises UnknownAgent, ConfigurationError."""
         spec = self._catalog.spec(agent)
         context = self._catalog.pinned(self._catalog.current(agent_id(agent), 0))
-        self._catalog.model(Name(spec.slug), spec.model_ref)
+        self._catalog.models.of(Name(spec.slug), spec.model_ref)
         return context.tools

@@ -57,7 +57,7 @@ class Reading:
 
         Errors: ConversationBusy when inbox_max of them wait there.
         """
-        from agentos.kernel.logs import inbox_row
+        from agentos.kernel.inbox_items import inbox_row
 
         async with self.writing() as store:
             if await store.inbox_seq(log, key) is not None:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection
 from agentos.components import CallState, CallStatus
 from agentos.errors import ConversationHeld, StoreUnavailable, UnknownConversation
 from agentos.ids import LogId
+from agentos.kernel.held import Foreign
 from agentos.kernel.loaded import Loaded
-from agentos.kernel.logs import Foreign, Logs
+from agentos.kernel.logs import Logs
 from agentos.kernel.tick import Ticker
 from agentos.persistence.base import Store
 
@@ -91,7 +92,7 @@ class Recovery:
             if state is not None and state.child is not None and state.status is CallStatus.STARTED:
                 children.append(LogId(state.child))
         await asyncio.sleep(0)  # many that are parked leave memory again, once their first pass was made
-        self._logs.evict()
+        self._logs.eviction.evict()
         for child in children:
             await self._take_up(child)  # its task may wait there for a turn that could not begin
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -40,6 +39,7 @@ from agentos.prompting import build_request, request_digest
 from agentos.resources import Level, Scope, Slots
 from agentos.resources.borrowing import Caller
 from agentos.resources.places import Places
+from agentos.resources.threaded import who_waits
 from agentos.toolboxes.base import Toolbox
 from agentos.world import Slice, View, World
 
@@ -88,11 +88,10 @@ class LiveServices:
         return self._slots.take(toolbox.name, (log, call), self._slug(log), access)
 
     def _may_be(self, at_once: Places[Caller], log: LogId, call: int, config: CallConfig) -> bool:
-        """Whether the call is within the bounds of calls at once. What is asked for within a running call goes by its place."""
+        """Whether the bounds of calls at once let it begin. What is asked for within a running call goes by its place."""
         assert self.limiting is not None, "bounds of calls are those of its limiting"
-        if config.parent is not None or self.limiting.within_running_call(log):
-            return True
-        return at_once.take((log, call))
+        free = config.parent is not None or self.limiting.within_running_call(log)
+        return at_once.take((log, call), free=free)
 
     def begins(self, view: View) -> bool:
         return self.admission is None or self.admission.begins(view)
@@ -112,7 +111,7 @@ class LiveServices:
     def ask_inner(self, log: LogId, item: InnerCall) -> Asked:
         waiter = self._ask_inner(log, item)
         key = (log, item.call, item.index)
-        self.waiting.asking[key] = asyncio.current_task()
+        self.waiting.asking[key] = who_waits()
         waiter.add_done_callback(lambda _: self.waiting.asking.pop(key, None))
         return waiter
 
@@ -138,7 +137,7 @@ class LiveServices:
         )
 
     def model(self, slug: Name, ref: ModelRef) -> ModelClient:
-        return self._catalog.model(slug, ref)
+        return self._catalog.models.of(slug, ref)
 
     def toolbox(self, name: Name | None) -> Toolbox | None:
         return self._catalog.toolboxes.get(name) if name is not None else None

@@ -76,7 +76,7 @@ class StoredAgents:
         said = {name: getattr(spec, name) for name in AgentSpec.model_fields}
         said["toolboxes"] = [_of_project(spec, ref, own) if isinstance(ref, Private) else ref for ref in spec.toolboxes]
         made = agent_of((varied or spec).model_copy(update=said), None)
-        base = self._catalog.base_of(Name(varied.slug)) if varied is not None else None
+        base = self._catalog.models.base.get(Name(varied.slug)) if varied is not None else None
         return Agent(made.spec, base, made.working_directory)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from agentos.components import Pattern, Phase
+from agentos.components import Pattern, Phase, Shares
 from agentos.ids import ConversationId, Micros, Name, TurnId
 
 TURNS_SHOWN = 100
@@ -79,6 +79,18 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
+class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a bound is in use: of turns or of calls at once, in a scope (program, tenant, agent, conversation) of this
+    name; how many have a place, of size, and how many wait at it."""
+
+    of: str
+    scope: str
+    name: str
+    size: int
+    held: int
+    waiting: int
+
+
 class ProcessVitals(msgspec.Struct, frozen=True, kw_only=True):
     """What the process holds; None where this system does not tell."""
 
@@ -96,7 +108,8 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
     oldest, at most as many as asked for; turns_open counts all of them. effects: what runs outside, by words (model, call,
     hook, probe). waits: what open turns wait for, by words. resources: what is open.
     counted_s is for how long work and batches were counted, in seconds; lag_ms by how much the loop was late at most in
-    the last second.
+    the last second. turns_waiting: how many wait for a place among those that run; limits: the bounds that something falls
+    under now; shares: the weights that somebody has given.
     """
 
     at: Micros
@@ -117,3 +130,6 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
     work: Work
     batches: Batches
     lag_ms: float | None = None
+    turns_waiting: int = 0
+    limits: tuple[LimitUse, ...] = ()
+    shares: Shares = Shares()

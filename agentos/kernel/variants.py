@@ -50,7 +50,7 @@ class Variants:
         async with self._installing.lock:
             if not self._is_installed(spec):
                 await self._installing.put_agent(self._agent(spec, base, client))
-        self._catalog.model(Name(spec.slug), spec.model_ref)
+        self._catalog.models.of(Name(spec.slug), spec.model_ref)
         return Name(spec.slug)
 
     def _whole(self, slug: Name, agent: Whole | None) -> AgentSpec:
@@ -64,7 +64,7 @@ class Variants:
     def _client(self, base: AgentSpec, model: ModelClient | str | None) -> ModelClient | None:
         """The client that answers: a given one, else that of the agent, unless its model is another one now."""
         if model is None:
-            return self._catalog.given_models.get(Name(base.slug))
+            return self._catalog.models.given.get(Name(base.slug))
         return None if isinstance(model, str) else model
 
     def _is_installed(self, spec: AgentSpec) -> bool:
@@ -85,7 +85,7 @@ class Variants:
 
     def _agent(self, spec: AgentSpec, base: AgentSpec, client: ModelClient | None) -> Agent:
         made = agent_of(spec, None, client)
-        there = self._catalog.base_of(Name(base.slug))
+        there = self._catalog.models.base.get(Name(base.slug))
         return Agent(spec, there, made.working_directory, client) if made.base is None else made
 
 

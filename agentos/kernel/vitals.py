@@ -27,6 +27,7 @@ from agentos.components import (
     Waiting,
 )
 from agentos.effects import Runner
+from agentos.errors import KernelClosed
 from agentos.events.effects import AskHook, Effect, Probe, RequestModel, RunCall
 from agentos.ids import CONVERSATION, ConversationId, Micros, Name, turn_id
 from agentos.kernel.host import LiveHost
@@ -59,15 +60,19 @@ class Vitals:
         self._host = host
         self.meter = Meter(clock, self._count)
         self._opened_s = 0.0
+        self._closed = False
 
     def open(self) -> None:
         self._opened_s = self._clock.monotonic()
 
     def close(self) -> None:
+        self._closed = True
         self.meter.close()
 
     def top(self, turns_max: int = TURNS_SHOWN) -> Top:
-        """Now; turns_max bounds how many turns are told of one by one."""
+        """Now; turns_max bounds how many turns are told of one by one. Raises KernelClosed."""
+        if self._closed:
+            raise KernelClosed
         self.meter.asked()
         if len(self.meter.phases) > len(self._ticker.loaded):
             self.meter.keep(self._ticker.loaded)

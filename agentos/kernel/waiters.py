@@ -30,6 +30,10 @@ def beginning_of(loaded: Loaded) -> asyncio.Future[None]:
     return loaded.begun
 
 
+BEGINS_TURNS = "admit"
+"""The system that does."""
+
+
 class Waiters:
     """The tickets of inputs on their way; the asks of stored ones stand with their conversation."""
 
@@ -100,7 +104,10 @@ class Waiters:
         fail_asks(loaded, error)
 
     def raised(self, loaded: Loaded, view: View, failures: Sequence[PassFailure]) -> None:
-        """A system raised while no turn was open: nobody else would tell those who wait."""
+        """A system raised while no turn was open: nobody else would tell those who wait. What raised in a turn that ended
+        with it is told by that, and does not concern inputs that wait for the next."""
+        if view.turned:
+            failures = [failure for failure in failures if failure.system == BEGINS_TURNS]
         if not failures or view.turn:
             return
         cause = failures[0].error.error

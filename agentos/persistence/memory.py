@@ -110,7 +110,7 @@ class MemoryStore:
             assert unit.create is not None
             log = kept.logs[unit.log] = MemoryLog(msgspec.structs.replace(unit.create))
         log.add(unit, len(kept.operations))
-        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions or unit.erases:
+        if unit.posts or unit.taken or unit.woken or unit.wakeups or unit.definitions:
             kept.keep(unit)
         kept.operations.append(unit)
         self._own_operations += 1

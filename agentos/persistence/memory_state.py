@@ -59,7 +59,8 @@ class MemoryState(StoreState[MemoryLog]):
         self._posted.setdefault(log, []).append(len(self.operations))
 
     def erase(self, unit: Unit) -> None:
-        """Once the unit is among the operations: takes the texts out of what is kept."""
+        """Once the unit is among the operations: takes what waits, and the texts out of what is kept."""
+        self.take_all(unit)
         operations, held = self.operations, self.logs[unit.log]
         held.row.erased_at = erased_at(unit)
         for place in held.units:

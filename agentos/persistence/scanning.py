@@ -6,6 +6,8 @@ A log by itself costs three statements at least, however short it is; read in on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -59,17 +61,8 @@ class SqlScan:
         rows = await self._fetch(_ENTRIES, (*after, limit))
         if not rows:
             return []
-        stretches: dict[int, Stretch] = {}
-        values: dict[int, dict[int, Values]] = {}
-        for n, seq, unit, kind, turn, call, at, head, digest in rows:
-            stretch = stretches.get(n)
-            if stretch is None:
-                stretch = stretches[n] = Stretch(n=n, entries=[], columns={}, messages={})
-                values[n] = {}
-            stored = StoredEntry(seq=seq, unit=unit, kind=kind, head=head, digest=digest, payloads=[])
-            stretch.entries.append(stored)
-            stretch.columns[seq] = (turn, call, at)
-            values[n][seq] = stored.payloads
+        stretches = {n: _stretch(n, list(part)) for n, part in groupby(rows, itemgetter(0))}
+        values = {n: {stored.seq: stored.payloads for stored in part.entries} for n, part in stretches.items()}
         ends = (*rows[0][:2], *rows[-1][:2])
         for n, seq, role, turn, call, salt, text in await self._fetch(_MESSAGES, ends):
             if n in values and seq in values[n]:
@@ -79,3 +72,11 @@ class SqlScan:
             if n in values and seq in values[n]:
                 values[n][seq].append((i, name, salt, body))
         return list(stretches.values())
+
+
+def _stretch(n: int, rows: Sequence[tuple[Any, ...]]) -> Stretch:
+    entries = [
+        StoredEntry(seq=seq, unit=unit, kind=kind, head=head, digest=digest, payloads=[])
+        for _, seq, unit, kind, _, _, _, head, digest in rows
+    ]
+    return Stretch(n=n, entries=entries, columns={row[1]: row[4:7] for row in rows}, messages={})

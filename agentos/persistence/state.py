@@ -105,9 +105,13 @@ class StoreState(Generic[L]):
         for due in unit.wakeups:
             self._wakeups.setdefault(due.log, {})[due.reason, due.turn, due.call] = due
         if unit.erases:
-            for row in self.waiting(unit.log):
-                del self._waiting[row.log, row.key]
-                self.remember(TakenKey(log=row.log, key=row.key, kind=row.kind, seq=unit.seq))
+            self.take_all(unit)
+
+    def take_all(self, unit: Waits) -> None:
+        """Whatever waits for the log of a unit that erases goes with it."""
+        for row in self.waiting(unit.log):
+            del self._waiting[row.log, row.key]
+            self.remember(TakenKey(log=row.log, key=row.key, kind=row.kind, seq=unit.seq))
 
     def post(self, row: InboxRow) -> None:
         """Nothing when the key is known already."""

@@ -2,8 +2,9 @@
 
 from agentos.resources.borrowing import PROGRAM, Borrower, Borrowing, Bounds, Factory, Note, SharedStatistics, Takes
 from agentos.resources.lease import Lease
-from agentos.resources.registry import ResourceKind, ResourceRow, Resources
+from agentos.resources.registry import ResourceKind, Resources
 from agentos.resources.room import Room
+from agentos.resources.rows import ResourceRow
 from agentos.resources.scope import Level, Scope
 from agentos.resources.shared import Shared
 from agentos.resources.slots import Slots, SlotStatistics

@@ -7,11 +7,15 @@ line saves nothing up: when it comes again it stands beside the others, not befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
-P = TypeVar("P", bound=Hashable)
+
+WEIGHT = 1.0
+"""The weight of an agent or tenant that nobody has given one."""
+WEIGHT_MIN, WEIGHT_MAX = 0.001, 1_000.0
+"""Bounds of a weight: one of the least still gets a place for every million of one that has the most."""
 
 
 class Party(NamedTuple):
@@ -19,12 +23,6 @@ class Party(NamedTuple):
 
     tenant: str
     agent: str
-
-
-WEIGHT = 1.0
-"""The weight of an agent or tenant that nobody has given one."""
-WEIGHT_MIN, WEIGHT_MAX = 0.001, 1_000.0
-"""Bounds of a weight: one of the least still gets a place for every million that one of the most gets."""
 
 
 class Weights:
@@ -41,90 +39,96 @@ class Weights:
         return self.tenants.get(name, WEIGHT)
 
 
-class _Clock(Generic[P]):
-    """Start-time fair queueing over names: each that comes in moves its own tag on by 1 / weight.
+class _Shares:
+    """Self-clocked fair queueing over names, each step of length 1.
 
-    now is the tag at which the last one began; a name without a tag, or with one that is past, begins now.
-    Source: P. Goyal, H. Vin, H. Cheng, Start-Time Fair Queueing, SIGCOMM 1996, with all requests of length 1.
+    A name that has somebody in line has the tag at which its next begins: what it ends with, 1 / weight later, is what all
+    are compared by, and the end of the last one is the time. Nothing is known of names with nobody in line.
+    Source: S. J. Golestani, A Self-Clocked Fair Queueing Scheme for Broadband Applications, INFOCOM 1994.
     """
 
-    __slots__ = ("_tags", "now")
+    __slots__ = ("_begins", "_now", "_weight")
 
-    def __init__(self, now: float = 0.0, tags: Mapping[P, float] | None = None) -> None:
-        self.now = now
-        self._tags: dict[P, float] = dict(tags or {})
+    def __init__(self, weight: Callable[[str], float]) -> None:
+        self._weight = weight
+        self._now = 0.0
+        self._begins: dict[str, float] = {}
 
-    def start(self, name: P) -> float:
-        return max(self.now, self._tags.get(name, 0.0))
+    def __bool__(self) -> bool:
+        """Whether anybody is in line."""
+        return bool(self._begins)
 
-    def first(self, names: Iterable[P]) -> P:
-        """The one that begins first; of equals the one named first."""
-        return min(names, key=self.start)
+    def join(self, name: str) -> None:
+        self._begins.setdefault(name, self._now)
 
-    def charge(self, name: P, weight: float) -> None:
-        start = self.start(name)
-        self.now = max(self.now, start)
-        self._tags[name] = start + 1.0 / weight
-        if len(self._tags) > 2 * TAGS_KEPT:
-            self._tags = {name: tag for name, tag in self._tags.items() if tag > self.now}
+    def leave(self, name: str) -> None:
+        del self._begins[name]
 
-    def copy(self) -> _Clock[P]:
-        return _Clock(self.now, self._tags)
+    def first(self) -> str:
+        """Of equals the one that has been in line longest."""
+        return min(self._begins, key=self._end)
 
+    def serve(self, name: str) -> None:
+        self._now = self._begins[name] = self._end(name)
 
-TAGS_KEPT = 1_000
-"""After twice so many names, those whose tags are past are forgotten: they would begin now in any case."""
+    def _end(self, name: str) -> float:
+        return self._begins[name] + 1.0 / self._weight(name)
+
+    def copy(self) -> _Shares:
+        twin = _Shares(self._weight)
+        twin._now, twin._begins = self._now, dict(self._begins)
+        return twin
 
 
 class FairOrder(Generic[K]):
     """The order of one room's line; see `agentos.resources.room.Order`.
 
-    A step costs as much as there are parties in line, however many wait. A party is asked for once, as one joins.
+    A step costs as much as there are tenants in line, and agents of one of them, however many wait. party_of is asked once
+    for each, as it joins. Of those that are not in line nothing is kept, but for the shares of a tenant in line.
     """
 
     def __init__(self, party_of: Callable[[K], Party], weights: Weights) -> None:
         self._party_of, self._weights = party_of, weights
-        self._tenants: _Clock[str] = _Clock()
-        self._agents: dict[str, _Clock[str]] = {}
-        self._queues: dict[str, dict[str, dict[K, None]]] = {}
+        self._tenants = _Shares(weights.tenant)
+        self._agents: dict[str, _Shares] = {}
+        self._queues: dict[Party, dict[K, None]] = {}
         self._parties: dict[K, Party] = {}
 
     def joined(self, who: K) -> None:
         party = self._parties[who] = self._party_of(who)
-        self._queues.setdefault(party.tenant, {}).setdefault(party.agent, {})[who] = None
-
-    def left(self, who: K) -> None:
-        tenant, agent = self._parties.pop(who)
-        agents = self._queues[tenant]
-        del agents[agent][who]
-        if not agents[agent]:
-            del agents[agent]
-        if not agents:
-            del self._queues[tenant]
+        self._tenants.join(party.tenant)
+        if party.tenant not in self._agents:
+            self._agents[party.tenant] = _Shares(self._weights.agent)
+        self._agents[party.tenant].join(party.agent)
+        self._queues.setdefault(party, {})[who] = None
 
     def entered(self, who: K) -> None:
         tenant, agent = self._parties[who]
+        self._tenants.serve(tenant)
+        self._agents[tenant].serve(agent)
         self.left(who)
-        self._tenants.charge(tenant, self._weights.tenant(tenant))
-        self._agents_of(tenant).charge(agent, self._weights.agent(agent))
-        if len(self._agents) > 2 * TAGS_KEPT:
-            self._agents = {name: self._agents_of(name) for name in self._queues}
+
+    def left(self, who: K) -> None:
+        party = self._parties.pop(who)
+        queue = self._queues[party]
+        del queue[who]
+        if queue:
+            return
+        del self._queues[party]
+        agents = self._agents[party.tenant]
+        agents.leave(party.agent)
+        if not agents:
+            del self._agents[party.tenant]
+            self._tenants.leave(party.tenant)
 
     def next(self) -> K:
-        tenant = self._tenants.first(self._queues)
-        agents = self._queues[tenant]
-        return next(iter(agents[self._agents_of(tenant).first(agents)]))
+        tenant = self._tenants.first()
+        return next(iter(self._queues[Party(tenant, self._agents[tenant].first())]))
 
     def copy(self) -> FairOrder[K]:
         twin = FairOrder(self._party_of, self._weights)
         twin._tenants = self._tenants.copy()
-        twin._agents = {tenant: clock.copy() for tenant, clock in self._agents.items()}
-        twin._queues = {t: {a: dict(queue) for a, queue in agents.items()} for t, agents in self._queues.items()}
+        twin._agents = {tenant: shares.copy() for tenant, shares in self._agents.items()}
+        twin._queues = {party: dict(queue) for party, queue in self._queues.items()}
         twin._parties = dict(self._parties)
         return twin
-
-    def _agents_of(self, tenant: str) -> _Clock[str]:
-        clock = self._agents.get(tenant)
-        if clock is None:
-            clock = self._agents[tenant] = _Clock()
-        return clock

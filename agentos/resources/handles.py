@@ -9,12 +9,13 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar, cast
+from collections.abc import Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 from agentos.clock import Clock, Timer
-from agentos.errors import ResourceBroken
-from agentos.resources.borrowing import Bounds, Factory
+from agentos.errors import ResourceBroken, ResourceClosed
+from agentos.resources.borrowing import Bounds, Factory, Takes
+from agentos.resources.finishing import finish
 
 H = TypeVar("H")
 _log = logging.getLogger(__name__)
@@ -33,15 +34,17 @@ class Handles(Generic[H]):
         self._idle_s = bounds.idle_s if idles else None
         self._free: deque[tuple[H, float]] = deque()
         self._out: dict[int, H] = {}
+        self._again: dict[int, int] = {}  # how often more, where a factory gives one object several times
         self._dropped: set[int] = set()
         self._ends: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
+        self._takes_failed = False
         self.broken = 0
         self.closed = False
 
     @property
     def made(self) -> int:
-        return len(self._free) + len(self._out)
+        return len(self._free) + len(self._out) + sum(self._again.values())
 
     @property
     def idle(self) -> int:
@@ -49,7 +52,23 @@ class Handles(Generic[H]):
 
     def all(self) -> list[H]:
         """Every handle that lives, those that are lent first."""
-        return [*self._out.values(), *(handle for handle, _ in self._free)]
+        again = (self._out[key] for key, count in self._again.items() for _ in range(count))
+        return [*self._out.values(), *again, *(handle for handle, _ in self._free)]
+
+    def takes(self) -> list[Takes]:
+        """What each takes of the machine."""
+        takes = self.factory.takes
+        return [self._takes_of(takes, handle) for handle in self.all()] if takes is not None else []
+
+    def _takes_of(self, takes: Callable[[H], Takes], handle: H) -> Takes:
+        """Who looks at all resources is not to fail for one; it is told once."""
+        try:
+            return takes(handle)
+        except Exception as error:
+            if not self._takes_failed:
+                _log.warning("what resource %s takes is not known: %s", self.name, words_of(error))
+            self._takes_failed = True
+            return Takes()
 
     @property
     def ready(self) -> bool:
@@ -57,21 +76,25 @@ class Handles(Generic[H]):
         return bool(self._free) and self.factory.check is None
 
     def take_ready(self) -> H:
-        handle = self._free.pop()[0]
-        self._out[id(handle)] = handle
+        return self._lent(self._free.pop()[0])
+
+    def _lent(self, handle: H) -> H:
+        key = id(handle)
+        if key in self._out:
+            self._again[key] = self._again.get(key, 0) + 1
+        else:
+            self._out[key] = handle
         return handle
 
-    async def take(self) -> H:
-        """A sound handle, made if need be.
+    async def take(self, found_broken: Callable[[], None]) -> H:
+        """A sound handle, made if need be. found_broken is told of each that is not.
 
         Errors: ResourceBroken after tries_max of them; what the factory raises when it cannot make one.
         """
         why = ""
         for _ in range(self.bounds.tries_max):
             if not self._free:
-                handle = await self.make()
-                self._out[id(handle)] = handle
-                return handle
+                return self._lent(await self.make())
             handle = self.take_ready()
             try:
                 why = await self._fault(handle)
@@ -79,32 +102,46 @@ class Handles(Generic[H]):
                 self.give_back(handle)
                 raise
             if not why:
+                self._check_open()
                 return handle
             self.drop(handle)
             self.give_back(handle)
+            found_broken()
         raise ResourceBroken(self.name, self.bounds.tries_max, why)
 
     async def make(self) -> H:
-        """A new handle, within make_s."""
+        """A new handle, within make_s. One that comes after all was closed is closed too: ResourceClosed."""
+        self._check_open()
         try:
             async with asyncio.timeout(self.bounds.make_s) as limit:
-                return await self.factory.make()
+                handle = await self.factory.make()
         except TimeoutError as error:
             if not limit.expired():
                 raise
             raise ResourceBroken(self.name, 1, f"not made within {self.bounds.make_s:g} s (make_s)") from error
+        if self.closed:
+            await self._closed(handle)
+        self._check_open()
+        return handle
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ResourceClosed(self.name)
 
     async def _fault(self, handle: H) -> str:
         """Why a handle is not sound, empty when it is."""
         if self.factory.check is None:
             return ""
+        limit: asyncio.Timeout | None = None
         try:
             sound = self.factory.check(handle)
             if inspect.isawaitable(sound):
-                async with asyncio.timeout(self.bounds.check_s):
+                async with asyncio.timeout(self.bounds.check_s) as limit:
                     sound = await sound
         except Exception as error:
-            return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            if limit is not None and limit.expired():
+                return f"its check took over {self.bounds.check_s:g} s (check_s)"
+            return words_of(error)
         return "" if sound else "its check says no"
 
     def add(self, handle: H) -> None:
@@ -113,8 +150,12 @@ class Handles(Generic[H]):
 
     def give_back(self, handle: H) -> None:
         key = id(handle)
-        if self._out.pop(key, None) is None:
+        if key not in self._out:
             return
+        if (again := self._again.pop(key, 0)) > 1:
+            self._again[key] = again - 1
+        elif not again:
+            del self._out[key]
         if key in self._dropped:
             self._dropped.discard(key)
             self._end(handle)
@@ -159,17 +200,22 @@ class Handles(Generic[H]):
         try:
             await self._close(handle)
         except Exception as error:
-            _log.warning("a handle of resource %s did not close: %s: %s", self.name, type(error).__name__, error)
+            _log.warning("a handle of resource %s did not close: %s", self.name, words_of(error))
 
     async def _close(self, handle: H) -> None:
-        close = self.factory.close
-        closing = close(handle) if close is not None else None
-        if inspect.isawaitable(closing):
-            async with asyncio.timeout(self.bounds.close_s):
-                await cast("Coroutine[Any, Any, None]", closing)
+        """To its end, within close_s; whoever waits for it is cancelled after."""
+        closing = self.factory.close(handle) if self.factory.close is not None else None
+        if not inspect.isawaitable(closing):
+            return
+        failure, cancelled = await finish(closing, self.bounds.close_s, "close_s")
+        if failure is not None:
+            raise failure
+        if cancelled is not None:
+            raise cancelled
 
     async def close(self) -> None:
-        """Closes all, the lent ones too. Raises an ExceptionGroup of what failed, once all were tried."""
+        """Closes all, the lent ones too, to the end also for one who is cancelled. Raises an ExceptionGroup of what failed,
+        once all were tried."""
         self.closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -177,74 +223,22 @@ class Handles(Generic[H]):
         handles = self.all()
         self._free.clear()
         self._out.clear()
-        results = await asyncio.gather(*map(self._close, handles), *self._ends, return_exceptions=True)
-        failures = [result for result in results if isinstance(result, Exception)]
-        if failures:
-            why = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures[:FAILURES_SHOWN])
-            raise ExceptionGroup(f"{len(failures)} handles of resource {self.name} did not close: {why}", failures)
+        self._again.clear()
+        closing = asyncio.gather(*map(self._close, handles), *self._ends, return_exceptions=True)
+        _, cancelled = await finish(closing, None)
+        failed = _failed(self.name, [result for result in closing.result() if isinstance(result, Exception)])
+        if cancelled is not None:
+            raise cancelled from failed
+        if failed is not None:
+            raise failed
 
 
-class CommonHandle(Handles[H]):
-    """The one handle of a read-write or stateless resource, which all who were let in have together."""
+def words_of(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
-    def __init__(self, name: str, factory: Factory[H], bounds: Bounds, clock: Clock) -> None:
-        super().__init__(name, factory, bounds, clock, idles=False)
-        self._users: dict[int, int] = {}
-        self._making = asyncio.Lock()
 
-    @property
-    def made(self) -> int:
-        return len(self.all())
-
-    @property
-    def idle(self) -> int:
-        return len(self._free) if not self._used else 0
-
-    @property
-    def _used(self) -> bool:
-        return bool(self._free) and id(self._free[0][0]) in self._out
-
-    def all(self) -> list[H]:
-        return list({id(handle): handle for handle in super().all()}.values())
-
-    @property
-    def ready(self) -> bool:
-        return bool(self._free) and (self.factory.check is None or self._used)
-
-    def take_ready(self) -> H:
-        handle = self._free[0][0]
-        key = id(handle)
-        self._out[key] = handle
-        self._users[key] = self._users.get(key, 0) + 1
-        return handle
-
-    async def take(self) -> H:
-        why = ""
-        async with self._making:
-            for _ in range(self.bounds.tries_max):
-                if not self._free:
-                    self._free.append((await self.make(), self.clock.monotonic()))
-                    return self.take_ready()
-                if self._used or not (why := await self._fault(self._free[0][0])):
-                    return self.take_ready()
-                self.drop(self._free[0][0])
-        raise ResourceBroken(self.name, self.bounds.tries_max, why)
-
-    def give_back(self, handle: H) -> None:
-        key = id(handle)
-        if key not in self._out:
-            return
-        self._users[key] -= 1
-        if not self._users[key]:
-            del self._users[key], self._out[key]
-            if not any(handle is kept for kept, _ in self._free):
-                self._end(handle)
-
-    def drop(self, handle: H) -> None:
-        """Who comes next gets a new one; it is closed when the last of those that have it has given it back."""
-        if not any(handle is kept for kept, _ in self._free):
-            return
-        self._free.clear()
-        self.broken += 1
-        if id(handle) not in self._out:
-            self._end(handle)
+def _failed(name: str, failures: list[Exception]) -> ExceptionGroup[Exception] | None:
+    if not failures:
+        return None
+    why = "; ".join(f"{type(failure).__name__}: {failure}" for failure in failures[:FAILURES_SHOWN])
+    return ExceptionGroup(f"{len(failures)} handles of resource {name} did not close: {why}", failures)

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 from agentos.components import Access
 from agentos.errors import ResourceBusy
 from agentos.resources.borrowing import Borrower
+from agentos.resources.threaded import who_waits
 
 H = TypeVar("H")
 
@@ -42,8 +43,7 @@ class Lease(Generic[H]):
         self.task: Hashable = None
 
     async def __aenter__(self) -> H:
-        shared = self._shared
-        self.task = asyncio.current_task()
+        shared = self._begin()
         if not shared.enter(self):
             await shared.wait(self)
         try:
@@ -59,8 +59,7 @@ class Lease(Generic[H]):
         self._shared.back(self._handle, self)
 
     def enter_now(self) -> H:
-        shared = self._shared
-        self.task = asyncio.current_task()
+        shared = self._begin()
         if not shared.enter(self):
             raise shared.busy()
         try:
@@ -70,8 +69,20 @@ class Lease(Generic[H]):
             raise
         return self._handle
 
+    def _begin(self) -> Lender[H]:
+        if self.task is not None:
+            raise RuntimeError("one borrowing is entered once; ask the resource for another")
+        self.task = who_waits()
+        return self._shared
+
     def leave_now(self) -> None:
         self._shared.back(self._handle, self)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stands in line, and has not yet been let in, refused or cancelled; one that was leaves the line only
+        when its task has run."""
+        return self.future is not None and not self.future.done()
 
     def refuse(self, error: BaseException) -> None:
         """Has its waiting end with this error."""

@@ -6,7 +6,7 @@ While nobody holds or waits, nothing is looked at, and no timer is set.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from agentos.clock import Clock, Timer
@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 LOOKS = 4
 """How often holders and waiters are looked at within the time after which they are noted; a note is late by a quarter at
 most."""
+EVERY_S_MIN = 0.05
+"""However soon they are to be noted."""
 SLOTS = "slots"
 """The kind of resource that the slots of a toolbox are."""
 
@@ -56,7 +58,7 @@ class Lookout:
     def begin(self) -> None:
         """Somebody holds or waits."""
         if self._timer is None:
-            every_s = min(self._hold_warn_s, self._wait_warn_s) / LOOKS
+            every_s = max(EVERY_S_MIN, min(self._hold_warn_s, self._wait_warn_s) / LOOKS)
             self._timer = self._clock.call_later(every_s, self._look)
 
     def stop(self) -> None:
@@ -81,16 +83,27 @@ class Lookout:
         self._timer = None
         now = self._clock.monotonic()
         used = False
+        starved: list[tuple[Shared[Any], Lease[Any]]] = []
         for shared in self._living():
             holders, waiters = shared.leases
             used = used or bool(holders or waiters)
             for lease in _late(holders, now - self._hold_warn_s):
                 shared.note(Concern.LONG_HOLD, lease)
-            for lease in _late(waiters, now - self._wait_warn_s):
-                shared.note(Concern.STARVED, lease, (link_of(self._wait(shared, lease), self.named),))
-                shared.refuse_deadlock(lease)  # what others have begun to wait for since may have closed a cycle
+            waiting = (lease for lease in waiters if lease.waits)
+            starved += ((shared, lease) for lease in _late(waiting, now - self._wait_warn_s))
+        self._look_at_starved(starved)
         if self._look_at_line(now) or used:
             self.begin()
+
+    def _look_at_starved(self, starved: list[tuple[Shared[Any], Lease[Any]]]) -> None:
+        """What others have begun to wait for since may have closed a cycle: then the youngest in it ends."""
+        for shared, lease in starved:
+            shared.note(Concern.STARVED, lease, (link_of(self._wait(shared, lease), self.named),))
+        for shared, lease in starved:
+            if lease.waits and (cycle := self.graph.deadlock(self._wait(shared, lease))):
+                found = {wait.waiter for wait in cycle}
+                of, youngest = max((one for one in self._waiting() if one[1].task in found), key=lambda one: one[1].at)
+                of.refuse_deadlock(youngest)
 
     def _look_at_line(self, now: float) -> bool:
         """Whether calls stand in line for slots. One is asked again when it has waited long: see above."""
@@ -112,9 +125,12 @@ class Lookout:
     # What the wait graph asks
 
     def waits(self) -> Iterable[Wait]:
+        return (self._wait(shared, lease) for shared, lease in self._waiting())
+
+    def _waiting(self) -> Iterator[tuple[Shared[Any], Lease[Any]]]:
+        """Who stands in line. One that was refused or cancelled, and has not run since, is as good as gone."""
         for shared in self._living():
-            for lease in shared.leases[1]:
-                yield self._wait(shared, lease)
+            yield from ((shared, lease) for lease in shared.leases[1] if lease.waits)
 
     def _wait(self, shared: Shared[Any], lease: Lease[Any]) -> Wait:
         blockers, any_does = shared.blockers(lease)
@@ -127,7 +143,7 @@ class Lookout:
         return any(lease.task == node for shared in self._living() for lease in shared.leases[0])
 
 
-def _late(leases: list[Lease[Any]], before: float) -> list[Lease[Any]]:
+def _late(leases: Iterable[Lease[Any]], before: float) -> list[Lease[Any]]:
     """Those that hold or wait since before this time, and were not named yet; they are now."""
     late = [lease for lease in leases if not lease.warned and lease.at <= before]
     for lease in late:

@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Bound(NamedTuple):
-    """A bound that somebody falls under: the scope's kind (program, tenant, agent, conversation), its name, how many at once."""
+    """A bound that somebody falls under: the kind of scope (program, tenant, agent, conversation), its name, how many."""
 
     scope: str
     name: str
@@ -49,11 +49,15 @@ class Places(Generic[K]):
         self._ways: dict[K, Sequence[Bound]] = {}
         self._inside: set[K] = set()
 
-    def take(self, who: K) -> bool:
-        """Whether it has its place now. A no puts it in line once; asking again asks for the same place."""
+    def take(self, who: K, *, free: bool = False) -> bool:
+        """Whether it has its place now. A no puts it in line once; asking again asks for the same place. With free, it
+        has one that no bound counts."""
         if who in self._inside:
             return True
-        if who not in self._ways:
+        if free:
+            self.leave(who)
+            self._ways[who] = ()
+        elif who not in self._ways:
             self._ways[who] = self._bounds_of(who)
         return self._goes_on(who)
 
@@ -75,6 +79,10 @@ class Places(Generic[K]):
 
     def holds(self, who: K) -> bool:
         return who in self._inside
+
+    def is_counted(self, who: K) -> bool:
+        """Whether a bound counts it."""
+        return bool(self._ways.get(who))
 
     def waits(self, who: K) -> bool:
         return who in self._ways and who not in self._inside

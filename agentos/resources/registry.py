@@ -13,16 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from agentos.clock import Clock
 from agentos.components import CycleLink, Pattern
 from agentos.errors import ReleaseFailed, ResourceNotFound, ResourceScopeInvalid
 from agentos.ids import IdSource, Kind, Micros, ResourceId
-from agentos.resources.borrowing import Borrowing, Bounds, Factory, Note, Takes
+from agentos.resources.borrowing import Bounds, Factory, Note
 from agentos.resources.lease import Lease
 from agentos.resources.lookout import Lookout
 from agentos.resources.room import Order
+from agentos.resources.rows import ResourceRow, row_of
 from agentos.resources.scope import Level, Release, Scope
 from agentos.resources.shared import Shared
 from agentos.resources.wait_graph import WaitGraph
@@ -44,28 +43,6 @@ class ResourceKind:
     level: Level = Level.CALL
 
 
-class ResourceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource as `agentos lsof` shows it. scope: its path, the program first; size 0 means no bound; since:
-    microseconds, UTC; takes: what its handles take of the machine."""
-
-    id: ResourceId
-    kind: str
-    name: str
-    scope: tuple[str, ...]
-    level: Level
-    pattern: Pattern
-    size: int
-    since: Micros
-    handles: int
-    idle: int
-    holders: tuple[Borrowing, ...]
-    waiters: tuple[Borrowing, ...]
-    takes: tuple[Takes, ...]
-    borrowed: int
-    waited_ms: float
-    broken: int
-
-
 @dataclass(slots=True)
 class _Living:
     id: ResourceId
@@ -74,6 +51,7 @@ class _Living:
     since: Micros
     release: Release | None = None
     adopted: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Resources:
@@ -147,7 +125,8 @@ class Resources:
     async def ensure(
         self, scope: Scope, kind: str | ResourceKind, name: str = "", options: Mapping[str, Any] | None = None
     ) -> Shared[Any]:
-        """The resource of this kind and name in this very scope, made when there is none; who asks meanwhile waits.
+        """The resource of this kind and name in this very scope, made when there is none; who asks meanwhile waits, and so
+        does who asks while the one before is about to end: what is exclusive is never there twice.
 
         Without a name it is that of its kind, which is a registered one or one that is given.
 
@@ -157,7 +136,8 @@ class Resources:
         name = name or known.name
         lock = self._making.setdefault((scope.path, name), asyncio.Lock())
         async with lock:
-            found = self._names.get(scope.path, {}).get(name)
+            while (found := self._names.get(scope.path, {}).get(name)) is not None and found.shared.closed:
+                await found.ended.wait()
             if found is None:
                 return await self.create(
                     scope,
@@ -264,6 +244,7 @@ class Resources:
             del names[living.shared.name]
             if not names:
                 del self._names[living.scope.path]
+            living.ended.set()
             self._tell(living.id)
 
     # What the resources tell (see shared.Ties)
@@ -293,22 +274,4 @@ class Resources:
 
 
 def _row(living: _Living) -> ResourceRow:
-    said = living.shared.statistics()
-    return ResourceRow(
-        id=living.id,
-        kind=said.kind,
-        name=said.name,
-        scope=living.scope.path,
-        level=living.scope.level,
-        pattern=said.pattern,
-        size=said.size,
-        since=living.since,
-        handles=said.handles,
-        idle=said.idle,
-        holders=said.holders,
-        waiters=said.waiters,
-        takes=tuple(living.shared.takes()),
-        borrowed=said.borrowed,
-        waited_ms=said.waited_ms,
-        broken=said.broken,
-    )
+    return row_of(living.id, living.scope, living.since, living.shared)

@@ -12,10 +12,9 @@ from collections.abc import Awaitable, Callable
 from enum import IntEnum
 
 from agentos.errors import ReleaseFailed, ResourceScopeInvalid
+from agentos.resources.finishing import finish
 
 Release = Callable[[], Awaitable[None] | None]
-STOP_S = 0.1
-"""How long a release that was over its limit, and then cancelled, is waited for before it is left to itself."""
 
 
 class Level(IntEnum):
@@ -40,9 +39,12 @@ def level_named(word: str | None, resource: str) -> Level | None:
 
 
 class Scope:
-    """A stack of releases under a path. `close` runs them newest first, children before what came before them."""
+    """A stack of releases under a path. `close` runs them newest first, children before what came before them.
 
-    __slots__ = ("_children", "_releases", "closed", "level", "parent", "path", "release_s")
+    One that has begun to end takes nothing more; whoever asks for its level and name gets a new one beside it.
+    """
+
+    __slots__ = ("_children", "_ended", "_releases", "closed", "level", "parent", "path", "release_s")
 
     def __init__(self, level: Level, name: str, parent: Scope | None = None, release_s: float = 10.0) -> None:
         self.level = level
@@ -50,6 +52,7 @@ class Scope:
         self.release_s = release_s
         self.closed = False
         self.parent = parent
+        self._ended: asyncio.Future[None] | None = None
         self._releases: list[tuple[str, Release | Scope]] = []
         self._children: dict[tuple[Level, str], Scope] = {}
         if parent is not None:
@@ -59,8 +62,8 @@ class Scope:
             parent._children[level, name] = self
 
     def child(self, level: Level, name: str) -> Scope:
-        """The open scope of this level and name inside this one; made when there is none. Raises RuntimeError when
-        this one has ended."""
+        """The open scope of this level and name inside this one; made when there is none. Raises ResourceScopeInvalid
+        when this one has ended."""
         found = self.find(level, name)
         return found if found is not None else Scope(level, name, self, self.release_s)
 
@@ -69,14 +72,14 @@ class Scope:
 
     @property
     def children(self) -> tuple[Scope, ...]:
-        """The open scopes right inside this one, oldest first."""
-        return tuple(self._children.values())
+        """The scopes right inside this one that have something open, oldest first; those too that are about to end."""
+        return tuple(release for _, release in self._releases if isinstance(release, Scope))
 
     def push(self, name: str, release: Release) -> None:
-        """Has something released when the scope ends. Raises RuntimeError when it has ended."""
+        """Has something released when the scope ends. Raises ResourceScopeInvalid when it has ended."""
         self._add(name, release)
 
-    def take_back(self, release: Release) -> bool:
+    def take_back(self, release: Release | Scope) -> bool:
         """Whether the scope would have released it; from here on that is the caller's to do."""
         kept = [pair for pair in self._releases if pair[1] is not release]
         found = len(kept) < len(self._releases)
@@ -85,7 +88,7 @@ class Scope:
 
     def _add(self, name: str, release: Release | Scope) -> None:
         if self.closed:
-            raise RuntimeError(f"scope {'/'.join(self.path)} has ended; {name} would never be released")
+            raise ResourceScopeInvalid(name, "/".join(self.path), "it has ended, and would never release it")
         self._releases.append((name, release))
 
     @property
@@ -96,28 +99,32 @@ class Scope:
     async def close(self) -> None:
         """Releases everything, newest first, each within release_s; one failure stops nothing.
 
-        Errors: ReleaseFailed, with every failure, once all were tried. A second close does nothing. A closer that is
-        cancelled still gives everything back, and is cancelled after.
+        Errors: ReleaseFailed, with every failure, once all were tried. A second close waits for the first, and does
+        nothing. A closer that is cancelled still gives everything back, and is cancelled after.
         """
         if self.closed:
+            if self._ended is not None:
+                await asyncio.shield(self._ended)
             return
         self.closed = True
+        if self.parent is not None and self.parent.find(self.level, self.path[-1]) is self:
+            del self.parent._children[self.level, self.path[-1]]
+        if self._releases:
+            self._ended = asyncio.get_running_loop().create_future()
         failures: list[tuple[str, BaseException]] = []
         cancelled: asyncio.CancelledError | None = None
         while self._releases:
             name, release = self._releases.pop()
             cancelled = await self._release(name, release, failures) or cancelled
         if self.parent is not None:
-            self.parent._forget(self)
+            self.parent.take_back(self)
+        if self._ended is not None:
+            self._ended.set_result(None)
         failed = ReleaseFailed("/".join(self.path), failures) if failures else None
         if cancelled is not None:
             raise cancelled from failed
         if failed is not None:
             raise failed
-
-    def _forget(self, child: Scope) -> None:
-        del self._children[child.level, child.path[-1]]
-        self._releases = [pair for pair in self._releases if pair[1] is not child]
 
     async def _release(
         self, name: str, release: Release | Scope, failures: list[tuple[str, BaseException]]
@@ -130,29 +137,9 @@ class Scope:
             return None
         if not inspect.isawaitable(waiting):
             return None
-        task = asyncio.ensure_future(waiting)
-        cancelled = await _wait(task, None if isinstance(release, Scope) else self.release_s)
-        if not task.done():
-            task.cancel()
-            cancelled = await _wait(task, STOP_S) or cancelled
-            failures.append((name, TimeoutError(f"not released within {self.release_s:g} s")))
-        elif task.cancelled():
-            failures.append((name, asyncio.CancelledError("it cancelled itself")))
-        elif isinstance(failed := task.exception(), ReleaseFailed):
-            failures.extend(failed.failures)
-        elif failed is not None:
-            failures.append((name, failed))
+        failure, cancelled = await finish(waiting, None if isinstance(release, Scope) else self.release_s, "release_s")
+        if isinstance(failure, ReleaseFailed):
+            failures.extend(failure.failures)
+        elif failure is not None:
+            failures.append((name, failure))
         return cancelled
-
-
-async def _wait(task: asyncio.Future[None], limit_s: float | None) -> asyncio.CancelledError | None:
-    """Until it is done or the limit is over, whoever cancels us meanwhile."""
-    loop = asyncio.get_running_loop()
-    until = None if limit_s is None else loop.time() + limit_s
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done() and (until is None or loop.time() < until):
-        try:
-            await asyncio.wait({task}, timeout=None if until is None else until - loop.time())
-        except asyncio.CancelledError as error:
-            cancelled = error
-    return cancelled

@@ -22,8 +22,9 @@ from agentos.errors import (
 )
 from agentos.ids import Micros
 from agentos.resources.borrowing import PROGRAM, Borrower, Borrowing, Bounds, Factory, Note, SharedStatistics, Takes
+from agentos.resources.common_handle import CommonHandle
 from agentos.resources.cycle import sentences
-from agentos.resources.handles import CommonHandle, Handles
+from agentos.resources.handles import Handles
 from agentos.resources.lease import Lease, LeaseNow
 from agentos.resources.room import Order, Room
 
@@ -114,9 +115,8 @@ class Shared(Generic[H]):
         self._handles.drop(handle)
 
     def takes(self) -> list[Takes]:
-        """What its handles take of the machine."""
-        takes = self._handles.factory.takes
-        return [takes(handle) for handle in self._handles.all()] if takes is not None else []
+        """What its handles take of the machine; of one whose `takes` fails, nothing is known."""
+        return self._handles.takes()
 
     def statistics(self) -> SharedStatistics:
         return SharedStatistics(
@@ -214,6 +214,8 @@ class Shared(Generic[H]):
 
     def refuse_deadlock(self, lease: Lease[Any]) -> None:
         """Has a lease in line end, if it waits for ever."""
+        if not lease.waits:
+            return
         cycle = self._ties.deadlock(self, lease) if self._ties is not None else ()
         if cycle:
             self.note(Concern.DEADLOCK, lease, cycle)
@@ -243,12 +245,7 @@ class Shared(Generic[H]):
         if handles.ready:
             handle = handles.take_ready()
         else:
-            broken = handles.broken
-            try:
-                handle = await handles.take()
-            finally:
-                if handles.broken > broken:
-                    self.note(Concern.BROKEN, lease)
+            handle = await handles.take(lambda: self.note(Concern.BROKEN, lease))
         self._borrowed += 1
         return handle
 

@@ -1,14 +1,42 @@
-"""Lends to a thread: a sync tool has a handle for the length of a `with`, while all that is decided stays on the loop."""
+"""Lends to a thread: a sync tool has a handle for the length of a `with`, while all that is decided stays on the loop.
+
+Each thing that a thread asks for is a task of its own on the loop. It is the thread that holds and waits all the same, and
+the wait graph knows it as one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 H = TypeVar("H")
+_threads: dict[Hashable, threading.Thread] = {}
+"""The tasks that threads wait for. A context variable would go on to tasks that these start, for which nobody waits."""
+
+
+def who_waits() -> Hashable:
+    """Whoever does nothing else while the current task waits: a thread that waits for it, or the task itself."""
+    task = asyncio.current_task()
+    return _threads.get(task, task)
+
+
+def ask_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, H]) -> H:
+    """Has the loop do it, and waits; raises what it raises. Never to be used on the loop, which would wait for itself."""
+    thread = threading.current_thread()
+
+    async def do() -> H:
+        task = asyncio.current_task()
+        _threads[task] = thread
+        try:
+            return await work
+        finally:
+            del _threads[task]
+
+    return asyncio.run_coroutine_threadsafe(do(), loop).result()
 
 
 @contextmanager
@@ -27,7 +55,7 @@ def lent_to_thread(
     async def leave() -> None:
         await lent.__aexit__(*failure)
 
-    lent, handle = asyncio.run_coroutine_threadsafe(enter(), loop).result()
+    lent, handle = ask_loop(loop, enter())
     failure: tuple[type[BaseException], BaseException, object] | tuple[None, None, None] = (None, None, None)
     try:
         yield handle
@@ -35,4 +63,4 @@ def lent_to_thread(
         failure = sys.exc_info()
         raise
     finally:
-        asyncio.run_coroutine_threadsafe(leave(), loop).result()
+        ask_loop(loop, leave())

@@ -20,6 +20,7 @@ from agentos.testing.invariants import (
     InvariantBroken,
     derived_is_recomputed,
     effects_are_intended,
+    limits_hold,
     live_is_empty,
     live_is_true,
     slots_are_held,
@@ -97,7 +98,7 @@ class Checker:
                 broken += world_is_fold(loaded.slice, folded)
             elif not loaded.head.new:
                 broken.append(f"{log} is loaded, but the store does not have it")
-        broken += derived_is_recomputed(kernel) + slots_are_held(kernel) + live_is_true(kernel)
+        broken += derived_is_recomputed(kernel) + slots_are_held(kernel) + live_is_true(kernel) + limits_hold(kernel)
         if kernel.ticker.starting:
             broken += effects_are_intended(kernel)
         return broken

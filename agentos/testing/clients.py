@@ -18,7 +18,7 @@ from agentos.events.intake import Cancel, Control, ControlItem, Erase, Input, It
 from agentos.ids import ConversationId, LogId, call_id, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel import Kernel
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence.base import Store
 from agentos.persistence.memory import MemoryStore
 from agentos.systems.resolve import ended_unknown

@@ -211,6 +211,25 @@ def slots_are_held(kernel: Kernel) -> list[str]:
     return broken
 
 
+def limits_hold(kernel: Kernel) -> list[str]:
+    """No bound of turns or calls at once is exceeded, and what is at work has a place, or goes by that of a running call."""
+    broken, admission, at_once = [], kernel.ticker.admission, kernel.slots.at_once
+    used = [("turns", one) for one in admission.statistics()] if admission is not None else []
+    used += [("calls", one) for one in at_once.statistics()] if at_once is not None else []
+    for what, one in used:
+        if one.held > one.size:
+            broken.append(f"{one.held} {what} of {one.scope} {one.name} have a place, but {one.size} may")
+    for log, loaded in _grounded(kernel):
+        if admission is not None and loaded.times.shown == "running" and not admission.holds(log):
+            broken.append(f"{log} runs without a place among the turns")
+        broken.extend(
+            f"{log} call {call} runs without a place among the calls"
+            for call, _, state in _calls(loaded)
+            if at_once is not None and has_slot(state) and not at_once.holds((log, call))
+        )
+    return broken
+
+
 def live_is_true(kernel: Kernel) -> list[str]:
     """The World's components of resources say who has what, and who waits."""
     rows = kernel.resources.rows()

@@ -7,11 +7,13 @@ import gc
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 
 @contextmanager
 def one_life() -> Iterator[asyncio.Runner]:
     """A loop of its own. Coroutines that a crash kept from ever beginning are collected here, where nobody is warned."""
+    _set_aside_what_was_before()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
@@ -19,6 +21,13 @@ def one_life() -> Iterator[asyncio.Runner]:
                 yield runner
         finally:
             gc.collect()
+
+
+@cache
+def _set_aside_what_was_before() -> None:
+    """Keeps what the process had before its first life out of all collections: a long test run has millions of objects,
+    and there are thousands of lives."""
+    gc.freeze()
 
 
 async def die() -> None:

@@ -43,6 +43,8 @@ YIELDS = 12
 SETTLE_ROUNDS = 500
 CRASHES = 0.03
 SETTINGS = Settings(live_conversations_max=6, children_max=10, depth_max=3, snapshot_entries=40, inbox_max=8)
+BOUNDED = msgspec.structs.replace(SETTINGS, turns_max=2, agent_turns_max=1, calls_max=2, conversation_calls_max=1)
+"""What every fifth seed has: turns and calls wait for their places, through faults and crashes."""
 RATES: dict[str, dict[str, float]] = {
     "store.append": {"before": 0.01, "after": 0.01, "conflict": 0.01, "later": 0.2, "later_before": 0.01},
     "store.read": {"unavailable": 0.01},
@@ -108,7 +110,7 @@ class Simulation:
             ids=self.ids,
             clock=self.clock,
             salts=self.salts,
-            settings=SETTINGS,
+            settings=SETTINGS if self.seed % 5 else BOUNDED,
             hooks=[DiceHook(self.seed, self.clock)] if self.seed % 2 else [],
             systems=self.systems,
         )

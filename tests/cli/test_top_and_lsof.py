@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -128,6 +129,21 @@ def test_lsof_of_what_there_is_not_is_an_error(hosted: Cli, named: str, code: in
 @pytest.mark.parametrize("word", ["lsof", "top"])
 def test_without_a_kernel_there_is_nothing_to_look_at(shared: Cli, word: str) -> None:
     assert "'agentos up' begins one" in shared.read(word, code=1).err
+
+
+@pytest.mark.parametrize("word", ["lsof", "top"])
+def test_a_kernel_that_was_stopped_is_not_said_to_be_none(project: Cli, word: str) -> None:
+    """Who looks at night has to know that it is there, and hangs."""
+    with up(project) as running:
+        os.kill(running.pid, signal.SIGSTOP)
+        try:
+            said = project.read(word, code=1).err
+        finally:
+            os.kill(running.pid, signal.SIGCONT)
+
+    assert f"the kernel of process {running.pid} cannot be asked" in said
+    assert "no kernel over this store answers" in said
+    assert "begins one" not in said
 
 
 def test_top_is_printed_once_where_nobody_can_watch(hosted: Cli) -> None:

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from agentos.definitions import AgentSpec
 from agentos.errors import ControlTaken
 from agentos.kernel import Kernel
 from agentos.kernel.control import SocketClient
 from agentos.kernel.control.place import PATH_BYTES_MAX, Place, listen, lives, place_of
 from tests.control.support import path_of
+from tests.support import Mind
 
 
 def place_in(folder: Path) -> Place:
@@ -203,3 +205,27 @@ async def test_a_store_in_a_folder_has_it_there(tmp_path: Path) -> None:
         assert Path(path_of(kernel)).parent == tmp_path / "box" / "writers"
         async with SocketClient(path_of(kernel)) as client:
             assert await client.conversations() == []
+
+
+async def test_a_kernel_may_begin_to_listen_once_its_agents_are_there(tmp_path: Path) -> None:
+    async with Kernel(f"sqlite:///{tmp_path}/store.db") as kernel:
+        await kernel.install(AgentSpec(slug="main"), model=Mind())
+        assert kernel.control_path is None
+        await kernel.listen()
+        await kernel.listen()
+        async with SocketClient(path_of(kernel)) as client:
+            assert await client.begin("main")
+
+    assert not list(place_in(tmp_path).found())
+
+
+def test_what_somebody_else_may_have_put_into_a_shared_folder_is_not_looked_at(tmp_path: Path) -> None:
+    folder = tmp_path / "shared"
+    folder.mkdir(mode=0o700)
+    place = Place(str(folder), "digest-", ".sock", is_ours=True)
+    dead(place.socket(1))
+    seen = dict(place.found())
+    folder.chmod(0o777)
+
+    assert seen == {1: place.socket(1)}
+    assert list(place.found()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -82,7 +83,23 @@ async def test_nobody_is_there(tmp_path: Path) -> None:
     error = await failure(str(tmp_path / "nothing"))
 
     assert "nobody listens there" in str(error)
-    assert not error.hangs
+    assert (error.gone, error.hangs) == (True, False)
+
+
+async def test_its_queue_is_full(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    waiting: list[socket.socket] = []
+    with socket.socket(socket.AF_UNIX) as full:
+        full.bind(path)
+        full.listen(0)
+        while not waiting or waiting[-1].connect_ex(path) == 0:
+            waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+        error = await failure(path)
+        for one in waiting:
+            one.close()
+
+    assert "it lets nobody in" in str(error)
+    assert error.hangs
 
 
 async def test_it_does_not_greet(tmp_path: Path) -> None:
@@ -118,6 +135,7 @@ async def test_it_lies(tmp_path: Path, lines: list[bytes], words: str) -> None:
         error = await failure(path)
 
     assert words in str(error)
+    assert error.gone == ("without a word" in words or "closed" in words)
 
 
 async def test_answers_to_nothing_are_passed_over(tmp_path: Path) -> None:

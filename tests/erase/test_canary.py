@@ -18,7 +18,7 @@ from agentos.events.model import Finish, ModelReply, ToolCall
 from agentos.history import search_store
 from agentos.ids import CallId, Name, call_id
 from agentos.kernel import Conversation, Kernel
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.ports import HookVerdict

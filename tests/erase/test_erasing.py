@@ -13,7 +13,7 @@ from agentos.events.intake import ChildEnded, Control, Erase, Input, Item, Resol
 from agentos.events.kinds import PayloadErased
 from agentos.history import request_of, standing_at
 from agentos.ids import LogId, Name, call_id
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
 from tests.erase.support import SECRET, below, check_whole, family, gone_from, logs_of, repeat, talker, texts_in

@@ -16,7 +16,7 @@ from agentos.history import search_store
 from agentos.ids import LogId, Micros, Name
 from agentos.kernel import Kernel
 from agentos.kernel.erase_plan import target_of
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence import open_store
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.search_index import SearchIndex

@@ -13,7 +13,7 @@ from agentos.definitions import AgentSpec
 from agentos.errors import ConversationErased, EraseUnanswered, StoreUnavailable
 from agentos.events.intake import Input
 from agentos.kernel import Kernel
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence.base import Unit
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings

@@ -11,7 +11,7 @@ from agentos.components import Verdict
 from agentos.events.intake import Input
 from agentos.ids import LogId, Name
 from agentos.kernel import Kernel
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.kernel.rest import open_requests
 from agentos.persistence.base import Store
 from agentos.persistence.sqlite import SQLiteStore

@@ -13,6 +13,7 @@ import pytest
 
 from agentos.resources.kinds.lua import Ended, LuaWorker, Reply, Script
 from agentos.resources.kinds.lua.wire import said
+from agentos.resources.kinds.lua.worker import NO_MEMORY, PROGRAM
 from tests.lua.support import MEMORY_BYTES, TIME_S, bench, limits, lives
 
 ENDLESS = {
@@ -188,6 +189,21 @@ async def test_values_have_a_bound_of_their_own() -> None:
         assert here.called == []
 
 
+async def test_an_error_is_told_up_to_a_bound_and_the_state_stays() -> None:
+    async with bench(printed_bytes=1000, line_bytes=100_000) as here:
+        kind, text = await here.failure("kept = 7 error(('x'):rep(2000000), 0)")
+
+        assert (kind, text) == ("raised", "x" * 1000 + " [... 1,999,000 bytes left out]")
+        assert await here.values("return kept") == [7]
+
+
+async def test_a_worker_that_says_too_much_at_once_is_told_of_by_the_limit() -> None:
+    async with bench(line_bytes=100_000, printed_bytes=1_000_000) as here:
+        told = await here.failure("print(('x'):rep(500000))")
+
+    assert told == ("died", "its process said over 100,000 bytes at once (line_bytes), and was ended")
+
+
 async def test_what_is_printed_is_kept_up_to_a_bound_and_counted_beyond() -> None:
     async with bench(printed_bytes=1000) as here:
         ended = await here.run("for i = 1, 100000 do print('0123456789') end")
@@ -215,6 +231,29 @@ async def test_a_worker_that_says_what_is_no_message_is_ended(said: bytes, kind:
 
         assert (await running)[0] == kind
         assert not here.worker.alive
+
+
+async def test_many_fresh_states_take_no_more_memory_than_one() -> None:
+    """Lua holds functions of ours that hold Lua: what no collector sees has to be given back by hand."""
+    fill = "T = {} for i = 1, 40000 do T[i] = ('x'):rep(100) .. i end return #T"
+    async with bench() as here:
+        for _ in range(60):  # of 6 MB each, where the process may have less than 160 MB
+            assert await here.values(fill, fresh=True) == [40000]
+
+
+def test_what_fails_outside_reaches_a_script_as_a_text_and_not_as_an_object_of_python() -> None:
+    """Here in this process, since a failure at the very edge of memory cannot be had at will."""
+    from lupa import lua54  # type: ignore[import-untyped]
+
+    def fails(*_: object) -> None:
+        raise MemoryError
+
+    state = lua54.LuaRuntime(register_eval=False, register_builtins=False, encoding=None)
+    sources = [(PROGRAM.parent / name).read_bytes() for name in ("sandbox.lua", "json.lua", "modules.lua")]
+    run = state.execute(*sources, 1000, b"[]", fails, fails, lambda: 0.0, lambda: None, name=b"=sandbox")
+    script = b"local function told(...) local _, e = pcall(...) return type(e), e end return told(print, 1), "
+
+    assert run(script + b"told(tools.call, 'any')") == (b"done", b'["string","string","not enough memory"]')
 
 
 async def test_a_worker_that_is_killed_from_outside_is_lost_and_told() -> None:
@@ -267,6 +306,10 @@ async def test_a_worker_sees_no_environment_and_has_three_descriptors_of_ours(mo
 
     assert environment == b""
     assert {name.split(":")[0] for name in open_files} == {"pipe", "/dev/null"}
+
+
+def test_both_ends_know_the_exit_code_of_a_worker_without_memory() -> None:
+    assert f"\nNO_MEMORY = {NO_MEMORY}\n" in PROGRAM.read_text()
 
 
 async def test_it_dies_with_the_end_of_its_input() -> None:

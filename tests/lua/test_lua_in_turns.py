@@ -239,6 +239,59 @@ async def test_a_process_that_is_killed_ends_its_script_alone() -> None:
     assert json.loads(told[1][1]) == {"values": [1], "state": "new"}
 
 
+async def test_a_tool_that_a_lost_script_called_is_not_waited_for() -> None:
+    entered, ended = asyncio.Event(), asyncio.Event()
+
+    async def ask_a_person() -> str:
+        """Asks a person, who is away."""
+        entered.set()
+        try:
+            return str(await asyncio.Event().wait())
+        finally:
+            ended.set()
+
+    toolbox = box("ask_a_person")
+    async with lab(Mind(script("return tools.ask_a_person{}")), tools=[ask_a_person], toolboxes=[toolbox]) as here:
+        conversation = await here.start()
+        asking = asyncio.ensure_future(conversation.ask("go"))
+        await entered.wait()
+        os.kill(workers(toolbox)[0], signal.SIGKILL)
+        outcome = await asking
+        told = await results(conversation)
+
+    assert outcome.outcome is Outcome.COMPLETED
+    assert ended.is_set()
+    assert [status for status, _ in told] == ["failed(died)", "unknown(interrupted)"]
+
+
+async def test_more_conversations_at_once_than_processes_wait_for_each_other() -> None:
+    toolbox = box(limits=limits(workers_max=3))
+    number = 12
+    mind = Mind(*[script("n = (n or 0) + 1 return n")] * number)
+    async with lab(mind, toolboxes=[toolbox]) as here:
+        conversations = [await here.start() for _ in range(number)]
+        await asyncio.gather(*(conversation.ask("go") for conversation in conversations))
+        told = [await results(conversation) for conversation in conversations]
+        alive = len(workers(toolbox))
+
+    assert [json.loads(text)["values"] for ((_, text),) in told] == [[1]] * number
+    assert alive == 3
+
+
+async def test_a_process_that_runs_nothing_is_ended_after_the_time_that_the_toolbox_says() -> None:
+    toolbox = box(limits=limits(idle_s=5), prepared=0)
+    async with lab(Mind(script("x = 1"), "said", script("return x")), toolboxes=[toolbox]) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        [pid] = workers(toolbox)
+        here.clock.advance(6)
+        await until(lambda: not lives(pid))
+        await conversation.ask("go on")
+        told = await results(conversation)
+
+    assert json.loads(told[-1][1]) == {"values": [None], "state": "new"}
+
+
 async def test_closing_the_kernel_leaves_no_process() -> None:
     toolbox = box()
     async with lab(Mind(script("return 1")), toolboxes=[toolbox]) as here:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from agentos.errors import ConfigurationError, ResourceBusy, ResourceClosed
-from agentos.resources.kinds.lua import LUA, LuaUnavailable, LuaWorker, LuaWorkers, Script
+from agentos.clock import Clock
+from agentos.errors import ConfigurationError, ResourceAccessTimeout, ResourceClosed
+from agentos.resources.kinds.lua import LUA, Ended, LuaUnavailable, LuaWorker, LuaWorkers, Script
 from agentos.resources.kinds.lua import worker as worker_module
 from agentos.resources.shared import Shared
+from agentos.testing import ManualClock
 from agentos.testing.leaks import LeakMeter
 from agentos.toolboxes.lua import LuaToolbox
 from tests.lua.support import LONG_S, TIME_S, Bench, limits, lives
 
 
 @asynccontextmanager
-async def some(prepared: int = 0, **more: Any) -> AsyncIterator[LuaWorkers]:
-    found = LuaWorkers(limits(**more), name="calc", prepared=prepared)
+async def some(prepared: int = 0, clock: Clock | None = None, **more: Any) -> AsyncIterator[LuaWorkers]:
+    found = LuaWorkers(limits(**more), name="calc", prepared=prepared, clock=clock)
     try:
         yield found
     finally:
@@ -61,17 +65,88 @@ async def test_beyond_the_bound_the_one_that_was_used_longest_ago_is_ended() -> 
         assert workers.taken == [first, third]
 
 
-async def test_where_all_run_scripts_another_is_busy() -> None:
+async def test_where_all_run_scripts_others_wait_in_line_for_one_that_does_not() -> None:
     async with some(workers_max=1) as workers:
         only = await workers.take()
-        running = asyncio.ensure_future(Bench(only).run("while true do end"))
+        running = asyncio.ensure_future(Bench(only).run("for i = 1, 1e6 do end return 1"))
+        came: list[int] = []
+
+        async def next_one(number: int) -> LuaWorker:
+            worker = await workers.take()
+            came.append(number)
+            assert await Bench(worker).values("return 1") == [1]
+            return worker
+
         await asyncio.sleep(0)
-        with pytest.raises(ResourceBusy, match=f"'calc' .1 at once. .*process {only.pid}"):
-            await workers.take()
+        waiting = [asyncio.ensure_future(next_one(number)) for number in range(3)]
+        await asyncio.sleep(0)
+        assert not came
+        others = await asyncio.gather(*waiting)
+
+        assert isinstance(await running, Ended)
+        assert came == [0, 1, 2]
+        assert [worker.alive for worker in (only, *others)] == [False, False, False, True]
+
+
+async def test_who_waits_too_long_for_a_worker_is_told_who_has_them() -> None:
+    clock = ManualClock()
+    async with some(workers_max=1, clock=clock) as workers:
+        only = await workers.take()
+        running = asyncio.ensure_future(Bench(only).run("while true do end"))
+        taking = asyncio.ensure_future(workers.take())
+        await asyncio.sleep(0)
+        clock.advance(limits().wait_s)
+        with pytest.raises(ResourceAccessTimeout, match=f"'calc' .1 at once. .* within 60 s; .*process {only.pid}"):
+            await taking
         running.cancel()
         await asyncio.wait([running])
 
         assert (await workers.take()).alive
+
+
+@pytest.mark.parametrize("steps", range(4))
+async def test_who_is_cancelled_in_line_leaves_its_place_to_the_next(steps: int) -> None:
+    async with some(workers_max=1) as workers:
+        only = await workers.take()
+        running = asyncio.ensure_future(Bench(only).run("while true do end"))
+        await asyncio.sleep(0)
+        first, second = asyncio.ensure_future(workers.take()), asyncio.ensure_future(workers.take())
+        await asyncio.sleep(0)
+        running.cancel()
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        first.cancel()
+        worker = await second
+
+        assert worker.alive
+        assert workers.taken == [worker]
+        assert workers._starting == 0
+
+
+async def test_those_that_are_prepared_are_ended_when_nobody_asks_for_one() -> None:
+    clock = ManualClock()
+    async with some(prepared=1, clock=clock) as workers:
+        taken = await workers.take()
+        await asyncio.gather(*workers._tasks)
+        [ready] = workers._ready
+        clock.advance(limits().idle_s)
+        await asyncio.gather(*workers._ends)
+
+        assert not lives(ready.pid)
+        assert taken.alive
+        assert (await workers.take()).alive
+
+
+async def test_one_that_dies_while_nobody_uses_it_leaves_no_dead_process() -> None:
+    async with some() as workers:
+        worker = await workers.take()
+        os.kill(worker.pid, signal.SIGKILL)
+        await worker._watcher
+        assert worker._ended is not None
+        await asyncio.wait([worker._ended])
+
+        assert not lives(worker.pid)  # which one that nobody has reaped still would
+        assert workers.taken == []
 
 
 async def test_closing_ends_all_and_gives_no_more() -> None:

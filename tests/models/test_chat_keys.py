@@ -290,7 +290,7 @@ async def test_the_kernel_hands_keys_and_address_to_its_models(tmp_path: Path) -
     async with Kernel("memory:", keys=keys, base_url="http://127.0.0.1:9/v1") as kernel:
         await kernel.install(spec)
         kernel.check()
-        model = kernel.catalog.model(Name(spec.slug), spec.model_ref)
+        model = kernel.catalog.models.of(Name(spec.slug), spec.model_ref)
 
     assert isinstance(model, OpenAIChat)
     assert repr(model) == "OpenAIChat('m' at 127.0.0.1:9)"

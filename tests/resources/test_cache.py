@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from agentos.errors import ResourceClosed
+from agentos.errors import ResourceClosed, ResourceDeadlock
 from agentos.resources.kinds.cache import Cache, CacheLimits, cache
 from agentos.testing.clock import ManualClock
 
@@ -164,6 +164,32 @@ async def test_closing_ends_the_making_and_whoever_waits_is_told(maker: Maker) -
     assert (texts.statistics().entries, texts.statistics().bytes, maker.cancelled) == (0, 0, 1)
     with pytest.raises(ResourceClosed):
         await texts.get(1)
+
+
+async def test_closing_ends_the_making_of_what_was_forgotten_meanwhile_too(maker: Maker) -> None:
+    texts = cached(maker)
+    maker.gate.clear()
+    asked = asyncio.create_task(texts.get(5))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    texts.forget(5)
+    await texts.close()
+    await asyncio.wait([asked])
+
+    assert isinstance(asked.exception(), ResourceClosed)
+    assert maker.cancelled == 1
+
+
+async def test_a_value_that_is_made_of_itself_is_refused_and_holds_nobody_up() -> None:
+    async def make(key: int) -> str:
+        return await texts.get(0)
+
+    texts: Cache[int, str] = Cache("texts", make, len)
+    with pytest.raises(ResourceDeadlock, match=r"'texts' .*asks for the value itself"):
+        await texts.get(0)
+
+    assert texts.statistics().making == 0
+    await texts.close()
 
 
 async def test_as_a_resource_it_tells_what_it_takes(maker: Maker) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ import pytest
 from agentos.components import ToolboxSharing
 from agentos.resources import Factory, Level, Shared
 from agentos.resources.process.threads import ToolThreads
-from agentos.testing.leaks import Leaked, LeakMeter, leak_meter, meter, own_temporary_folder
+from agentos.testing.leaks import Leak, Leaked, LeakMeter, leak_meter, meter, own_temporary_folder
 from tests.support import Mind, call, calls, lab, until
 
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only /proc names descriptors and children")
@@ -135,6 +137,38 @@ def test_a_child_that_ended_and_was_not_waited_for_is_left() -> None:
     assert ["not waited for" in leak.what for leak in here.left() if leak.kind == "child"] == [True]
     child.wait()
     assert here.left() == []
+
+
+def left_after_a_while(meter: LeakMeter, count: int) -> list[Leak]:
+    """What is left when there are so many, or once it is given up: shells end a moment after what they say."""
+    for _ in range(500):
+        if len(meter.left()) == count:
+            break
+        time.sleep(0.01)
+    return meter.left()
+
+
+@linux
+@pytest.mark.parametrize("command", ["sleep 30 & echo $!", "setsid sh -c 'sleep 30 & echo $!'"])
+def test_a_process_whose_parent_has_ended_is_left(command: str) -> None:
+    with own_temporary_folder() as temporary:
+        meter = LeakMeter(temporary)
+        shell = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, start_new_session=True)
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        shell.stdout.close()
+        shell.wait()
+        try:
+            found = left_after_a_while(meter, 1)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):  # a process that keeps its descendants has it as its child now
+                os.waitpid(pid, 0)
+        after = left_after_a_while(meter, 0)
+
+    assert [leak.kind for leak in found] == ["child"]
+    assert found[0].what.split() == [str(pid), "sleep", "30"]
+    assert after == []
 
 
 def test_a_temporary_file_is_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 from agentos.components import Access, Awaited, Held, Pattern, ResourceState, ToolboxSharing
 from agentos.ids import Kind, agent_id, hashed_id
 from agentos.kernel.lsof import OpenResource
-from agentos.resources import Borrower, Factory, Level
+from agentos.resources import Borrower, Factory, Level, Takes
 from agentos.testing.invariants import live_is_empty, live_is_true
 from agentos.toolboxes.python import tool
 from tests.support import Lab, Life, Mind, call, calls, lab, settled, until
@@ -273,3 +273,25 @@ async def test_the_invariants_find_a_world_that_tells_something_else(component: 
     assert sound == []
     assert len(broken) == 1
     assert "a fresh kernel has 1 resources in the World" in empty
+
+
+async def test_a_resource_that_cannot_tell_what_it_takes_hides_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def make() -> str:
+        return "handle"
+
+    def takes(handle: str) -> Takes:
+        raise ProcessLookupError("it is gone")
+
+    async with lab(Mind("well")) as here:
+        for name, factory in (
+            ("odd", Factory(make, takes=takes)),
+            ("even", Factory(make, takes=lambda _: Takes(pid=7))),
+        ):
+            await here.kernel.resources.create(here.kernel.scope, "device", name, factory)
+        conversation = await here.start()
+        outcome = await conversation.ask("go")
+        found = [await here.kernel.lsof() for _ in range(3)][-1]
+
+        assert outcome.completed
+        assert [(one.name, one.takes) for one in found] == [("odd", (Takes(),)), ("even", (Takes(pid=7),))]
+        assert caplog.text.count("what resource odd takes is not known: ProcessLookupError: it is gone") == 1

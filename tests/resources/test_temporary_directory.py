@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -185,6 +187,29 @@ async def test_a_folder_that_goes_on_being_filled_ends_with_an_error_that_names_
     folder.path.rmdir()
 
     assert refused.value.filename == str(folder.path)
+
+
+async def test_what_cannot_be_removed_keeps_nothing_else_from_going(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even root removes a mount, or a file that is immutable."""
+    folder = TempDir()
+    for path in ("deep/er/stays", "deep/er/goes", "another/goes", "goes"):
+        write(folder, path)
+    unlink = os.unlink
+
+    def refused(name: str, **where: int) -> None:
+        if name == "stays":
+            raise PermissionError(errno.EPERM, "Operation not permitted", name)
+        unlink(name, **where)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("agentos.resources.kinds.tempdir.os.unlink", refused)
+        with pytest.raises(OSError, match=r"Operation not permitted \(1 of them left\)") as told:
+            await folder.close()
+    left = [path for path in folder.path.rglob("*") if path.is_file()]
+    shutil.rmtree(folder.path)
+
+    assert left == [folder.path / "deep/er/stays"]
+    assert told.value.filename == str(folder.path)
 
 
 async def test_a_folder_that_is_filled_while_it_is_emptied_goes_all_the_same() -> None:

@@ -15,7 +15,7 @@ from agentos.events.model import Role
 from agentos.ids import CallId, Name, call_id
 from agentos.kernel import Conversation
 from agentos.kernel.doubts import resolve_item
-from agentos.kernel.logs import inbox_row
+from agentos.kernel.inbox_items import inbox_row
 from agentos.persistence.memory import MemoryStore
 from agentos.ports import CallContext
 from agentos.settings import Settings

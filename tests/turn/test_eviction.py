@@ -218,7 +218,7 @@ async def test_hundreds_of_parked_turns_with_deadlines_are_away_and_each_is_woke
     mind = Mind(*[calls(call("work")) for _ in range(count)])
     async with lab(mind, [work], options=options, **parking(60)) as here:
         conversations = await park(here, count)
-        away = loaded(here), len(here.kernel.logs.dormant)
+        away = loaded(here), len(here.kernel.logs.eviction.dormant)
         timers = len([timer for *_, timer in here.clock._timers if not timer.cancelled])
         await here.advance(59)
         early = await outcomes(here)
@@ -230,7 +230,7 @@ async def test_hundreds_of_parked_turns_with_deadlines_are_away_and_each_is_woke
         assert await outcomes(here) == [("approval", count)]
         assert await here.kernel.store.wakeups() == []
         assert loaded(here) <= most
-        assert len(here.kernel.logs.dormant) == 0
+        assert len(here.kernel.logs.eviction.dormant) == 0
         assert (await conversations[0].ask("still there?")).completed
 
 
@@ -289,7 +289,7 @@ async def test_what_another_took_over_is_not_woken_here() -> None:
             fired = len(await entries_of(parked, "wake.fired"))
             await heir.advance(120)
 
-            assert (fired, len(sleeper.kernel.logs.dormant)) == (0, 0)
+            assert (fired, len(sleeper.kernel.logs.eviction.dormant)) == (0, 0)
             assert len(await entries_of(parked, "turn.finished")) == 1
 
 

@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from agentos.errors import ReleaseFailed
+from agentos.errors import ReleaseFailed, ResourceScopeInvalid
 from agentos.resources import Scope
 from agentos.resources.scope import Level
 
@@ -171,9 +171,9 @@ async def test_a_scope_that_has_ended_takes_nothing_more() -> None:
     child = scope.child(Level.AGENT, "ann")
     await scope.close()
 
-    with pytest.raises(RuntimeError, match="program/ann has ended"):
+    with pytest.raises(ResourceScopeInvalid, match="'late' cannot live in scope program/ann: it has ended"):
         child.push("late", lambda: None)
-    with pytest.raises(RuntimeError, match="program has ended"):
+    with pytest.raises(ResourceScopeInvalid, match="'bob' cannot live in scope program: it has ended"):
         scope.child(Level.AGENT, "bob")
 
 

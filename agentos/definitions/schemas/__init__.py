@@ -126,6 +126,7 @@ def _settings() -> dict[str, Any]:
     types: dict[Any, dict[str, Any]] = {
         bool: {"type": "boolean"},
         int: {"type": "integer", "exclusiveMinimum": 0},
+        int | None: {"type": ["integer", "null"], "exclusiveMinimum": 0},
         float: {"type": "number", "exclusiveMinimum": 0},
         float | None: {"type": ["number", "null"], "exclusiveMinimum": 0},
     }

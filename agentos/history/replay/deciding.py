@@ -240,9 +240,10 @@ class Deciding:
         return self._divergence(seq, stored.kind, was, is_, next(iter({**was, **is_}))) if was or is_ else None
 
     def _turn_held_back(self, view: View) -> Divergence | None:
-        """A turn would begin where none began. It is no divergence when inputs waited: there was no context to pin."""
+        """A turn would begin where none began. It is no divergence when inputs waited: there was no context to pin, or no
+        place among the turns at once."""
         state = view.conversation
-        if state is not None and state.waiting and not state.open_turn and state.status is ConversationStatus.OPEN:
+        if state is not None and state.waiting and not state.open_turn and state.status is not ConversationStatus.PAUSED:
             return None
         return self._divergence(view.next, TurnStarted.kind, {}, {"kind": TurnStarted.kind})
 

@@ -6,7 +6,6 @@ import uuid
 from typing import Any, Literal
 
 from agentos.components import Verdict
-from agentos.errors import KernelUnreachable
 from agentos.events.intake import Cancel
 from agentos.ids import Kind, LogId, Name, is_id, log_and_seq
 from agentos.interfaces.cli.controlling import HOW_TAKEN
@@ -14,7 +13,7 @@ from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
-from agentos.interfaces.cli.running import owner_of
+from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
 
@@ -107,8 +106,8 @@ async def _answered(store: Reading, call: str, verdict: Verdict, reason: str) ->
         if kernel is not None:
             try:
                 return await kernel.answer(call, verdict, reason=reason), kernel.greeting.pid
-            except KernelUnreachable as error:
-                say(f"warning: {error}; the answer waits in the store")
+            except NOT_TAKEN as error:
+                say(f"warning: {why_not(kernel, error)}; the answer waits in the store")
     return await store.post(log, key, item), None
 
 
@@ -118,8 +117,8 @@ async def _cancelled(store: Reading, log: LogId) -> int | None:
             try:
                 await kernel.interrupt(log)
                 return kernel.greeting.pid
-            except KernelUnreachable as error:
-                say(f"warning: {error}; the word waits in the store")
+            except NOT_TAKEN as error:
+                say(f"warning: {why_not(kernel, error)}; the word waits in the store")
     await store.post(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=Name("user")))
     return None
 

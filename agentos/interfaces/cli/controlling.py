@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from agentos.errors import KernelUnreachable
 from agentos.events.intake import Control, ControlItem
 from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Invocation
 from agentos.interfaces.cli.output import put_json, say
-from agentos.interfaces.cli.running import owner_of
+from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
 from agentos.kernel.reading import reading
 
 HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
@@ -27,8 +26,8 @@ async def controlled(here: Invocation, conversation: str, control: Control, *, j
                 try:
                     await kernel.control(log, control)
                     taken_by = kernel.greeting.pid
-                except KernelUnreachable as error:
-                    say(f"warning: {error}; the word waits in the store")
+                except NOT_TAKEN as error:
+                    say(f"warning: {why_not(kernel, error)}; the word waits in the store")
         if taken_by is None:
             await store.post(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
     if json:

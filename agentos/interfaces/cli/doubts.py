@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from agentos.components import Resolution
-from agentos.errors import AlreadyResolved, ConfigurationError, KernelUnreachable
+from agentos.errors import AlreadyResolved, ConfigurationError
 from agentos.ids import Kind, is_id
 from agentos.interfaces.cli.entries import iso_of
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
@@ -17,7 +17,7 @@ from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import clipped, put_json, put_table, say
 from agentos.interfaces.cli.ps import age_of
-from agentos.interfaces.cli.running import owner_of
+from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
 from agentos.kernel import Doubt, doubts_of, resolve_item
 from agentos.kernel.reading import Reading, reading
 from agentos.settings import Settings
@@ -120,8 +120,8 @@ async def _resolved(
                 return True, kernel.greeting.pid
             except AlreadyResolved:
                 return False, kernel.greeting.pid
-            except KernelUnreachable as error:
-                say(f"warning: {error}; the word waits in the store")
+            except NOT_TAKEN as error:
+                say(f"warning: {why_not(kernel, error)}; the word waits in the store")
     return await store.post(log, key, item), None
 
 

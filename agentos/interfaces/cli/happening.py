@@ -11,7 +11,7 @@ from agentos.events.entry import Entry
 from agentos.ids import CallId, call_id, turn_id
 from agentos.interfaces.cli.entries import clock_of, iso_of
 from agentos.interfaces.cli.finding import short
-from agentos.interfaces.cli.output import hang_up, put, put_json, say
+from agentos.interfaces.cli.output import put_happened, tell
 from agentos.kernel import Kernel
 from agentos.kernel.watch import StreamGap
 
@@ -48,19 +48,13 @@ class Happening:
         """Until the kernel closes."""
         async for item in self._kernel.everything():
             if isinstance(item, StreamGap):
-                say("more happened than could be printed; some lines are left out")
+                tell("more happened than could be printed; some lines are left out")
             elif item.data.kind in SHOWN:
                 self._show(item)
 
     def _show(self, entry: Entry) -> None:
         """Who reads this may go: the agents are hosted all the same."""
-        try:
-            if self._json:
-                put_json(self._as_object(entry), stream=True)
-            else:
-                put(self._as_line(entry), flush=True)
-        except BrokenPipeError:
-            hang_up()
+        put_happened(self._as_object(entry) if self._json else self._as_line(entry))
 
     def _as_object(self, entry: Entry) -> dict[str, Any]:
         return {

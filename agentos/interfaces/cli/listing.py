@@ -147,6 +147,12 @@ COMMANDS = (
         ("agentos watch 7hk587xc", "agentos watch 7hk587xc --after 12 --json --until-settled"),
     ),
     Listed(
+        "send",
+        "send:send",
+        "Say something to a conversation, and go on at once.",
+        ("agentos send 7hk587xc -p 'and then?'", "agentos send 7hk587xc --key mail-17 < mail.txt"),
+    ),
+    Listed(
         "answer",
         "commands:answer",
         "Answer an approval request, or list those that wait.",
@@ -185,6 +191,12 @@ COMMANDS = (
         "unpause:unpause",
         "Let a paused conversation go on, an imported one too.",
         ("agentos unpause 7hk587xc", "agentos unpause 7hk587xc --json"),
+    ),
+    Listed(
+        "renice",
+        "renice:renice",
+        "Give an agent or a tenant another weight where many wait.",
+        ("agentos renice", "agentos renice reviewer 0.5", "agentos renice acme 4 --tenant --json"),
     ),
     Listed("resume", "unpause:unpause", "Another word for unpause.", ("agentos resume 7hk587xc",)),
     Listed(

@@ -69,7 +69,7 @@ async def lsof(of: str | None = None, /, *, whole: Flag = False, json: Flag = Fa
     url = here.store_url()
     async with all_running(url) as running:
         if not running:
-            say("no kernel runs over this store, so nothing is open; 'agentos up' begins one")
+            say(running.none)
             return Exit.FAILURE
         seen = [Seen(kernel.greeting.writer, one) for kernel in running for one in await _open_in(kernel)]
     named = None if of is None else await _named(url, of.strip(), [one.resource for one in seen])

@@ -51,10 +51,29 @@ def put_done(text: str) -> None:
         hang_up()
 
 
-def hang_up() -> None:
+def put_happened(what: str | dict[str, Any]) -> None:
+    """A line, or an object, of a command that goes on when its reader, or its terminal, has gone."""
+    try:
+        if isinstance(what, str):
+            put(what, flush=True)
+        else:
+            put_json(what, stream=True)
+    except OSError:
+        hang_up()
+
+
+def tell(text: str) -> None:
+    """As `say`, of such a command."""
+    try:
+        say(text)
+    except OSError:
+        hang_up(2)
+
+
+def hang_up(stream: int = 1) -> None:
     """Who read our output has gone; what is left in the buffers, and all that follows, goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
+    os.dup2(nowhere, stream)
     os.close(nowhere)
 
 

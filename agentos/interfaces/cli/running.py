@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import anyio
 
-from agentos.errors import ControlError, KernelUnreachable
+from agentos.errors import ControlError, KernelClosed, KernelUnreachable, StoreError
 from agentos.ids import LogId
 from agentos.interfaces.cli.output import say
 from agentos.kernel.control import SocketClient, place_of
@@ -17,6 +17,10 @@ from agentos.settings import Settings
 
 T = TypeVar("T")
 
+NOT_TAKEN = (ControlError, KernelClosed)
+"""What a word meets that a kernel has not taken, or may not have: it hangs, has ended, is about to, or has no room. The inbox
+of the store takes it then; its owner, which reads that to its last step, or the next one hears it."""
+
 
 @asynccontextmanager
 async def owner_of(store: Reading, log: LogId) -> AsyncIterator[SocketClient | None]:
@@ -24,28 +28,45 @@ async def owner_of(store: Reading, log: LogId) -> AsyncIterator[SocketClient | N
     place, row = place_of(store.url), await store.store.log(log)
     async with AsyncExitStack() as stack:
         client = None
-        if place is not None and row is not None and row.owner:
-            client = await _entered(stack, place.socket(row.owner))
+        paths = dict(place.found()) if place is not None and row is not None and row.owner else {}
+        if row is not None and row.owner in paths:
+            client = await _entered(stack, paths[row.owner])
         yield client
 
 
+class Running(list[SocketClient]):
+    """The kernels that answer. hung are those that are there, and do not; each was told of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hung: list[str] = []
+
+    @property
+    def none(self) -> str:
+        """Why there is nobody to ask."""
+        if self.hung:
+            return "no kernel over this store answers"
+        return "no kernel runs over this store; 'agentos up' begins one"
+
+
 @asynccontextmanager
-async def all_running(url: str) -> AsyncIterator[list[SocketClient]]:
+async def all_running(url: str) -> AsyncIterator[Running]:
     """Every kernel on the store that answers, the one that has run longest first. Those that hang are told of."""
     place = place_of(url)
     found: dict[str, SocketClient | None] = {path: None for _, path in place.found()} if place is not None else {}
+    running = Running()
     async with AsyncExitStack() as stack:
 
         async def enter(path: str) -> None:
-            found[path] = await _connected(path)
+            found[path] = await _connected(path, running.hung)
 
         async with anyio.create_task_group() as group:
             for path in found:
                 group.start_soon(enter, path)
-        clients = [client for client in found.values() if client is not None]
-        for client in clients:
+        running += [client for client in found.values() if client is not None]
+        for client in running:
             stack.push_async_exit(client)
-        yield clients
+        yield running
 
 
 async def asked_first(url: str, ask: Callable[[SocketClient], Awaitable[T]]) -> T | None:
@@ -54,13 +75,20 @@ async def asked_first(url: str, ask: Callable[[SocketClient], Awaitable[T]]) -> 
         for kernel in kernels:
             try:
                 return await ask(kernel)
-            except ControlError as error:
-                say(f"warning: {error}")
+            except (*NOT_TAKEN, StoreError) as error:
+                say(f"warning: {why_not(kernel, error)}")
+        if kernels.hung:
+            say("going on by the store")
     return None
 
 
 def process_of(client: SocketClient) -> str:
     return f"process {client.greeting.pid}"
+
+
+def why_not(client: SocketClient, error: Exception) -> str:
+    """For a person, why a kernel has not taken a word; error is one of NOT_TAKEN."""
+    return f"{process_of(client)} is about to end" if isinstance(error, KernelClosed) else str(error)
 
 
 async def _entered(stack: AsyncExitStack, path: str) -> SocketClient | None:
@@ -70,14 +98,14 @@ async def _entered(stack: AsyncExitStack, path: str) -> SocketClient | None:
     return client
 
 
-async def _connected(path: str) -> SocketClient | None:
-    """None when nobody is there; a kernel that is there and cannot be asked is told of."""
+async def _connected(path: str, hung: list[str] | None = None) -> SocketClient | None:
+    """None when nobody is there; a kernel that is there and cannot be asked is told of, and added to hung."""
     client = SocketClient(path, Settings())
     try:
         return await client.__aenter__()
-    except KernelUnreachable as error:
-        if error.hangs:
-            say(f"warning: {error}; going on by the store")
     except ControlError as error:
-        say(f"warning: {error}; going on by the store")
+        if not (isinstance(error, KernelUnreachable) and error.gone):
+            say(f"warning: {error}" + ("; going on by the store" if hung is None else ""))
+            if hung is not None:
+                hung.append(path)
     return None

@@ -15,8 +15,10 @@ from agentos.interfaces.cli.left_open import left_open
 from agentos.interfaces.cli.output import put_json, say
 from agentos.interfaces.cli.running import all_running, process_of
 from agentos.kernel.control import SocketClient
+from agentos.kernel.reading import reading
 
 LAST_STEPS_S = 10.0
+LAST_MOMENT_S = 2.0
 LOOK_S = 0.05
 
 
@@ -55,9 +57,24 @@ async def stop(
     return Exit.OK if all(result["ended"] for result in ended) else Exit.FAILURE
 
 
-async def _until_ended(pid: int) -> None:
-    """A kernel closes its socket before its store and itself; one that takes long over that has ended all the same."""
+async def _has_ended(url: str, kernel: SocketClient) -> bool:
+    """A kernel closes its socket before its store, and that before its process ends. False for one that takes long over that.
+
+    The store says it, and of its process what is left after that is a moment: whoever began it may not have noticed yet.
+    """
     with move_on_after(LAST_STEPS_S):
+        async with reading(url) as store:
+            while True:
+                if not any(row.alive for row in await store.writers() if row.n == kernel.greeting.writer):
+                    break
+                await sleep(LOOK_S)
+        await _until_gone(kernel.greeting.pid)
+        return True
+    return False
+
+
+async def _until_gone(pid: int) -> None:
+    with move_on_after(LAST_MOMENT_S):
         while True:
             try:
                 os.kill(pid, 0)
@@ -73,15 +90,18 @@ async def _stopped(url: str, kernel: SocketClient, *, now: bool, named: bool) ->
         await kernel.stop(force=now)
         say(f"{process_of(kernel)}: told to end")
         await kernel.wait_gone()
-        await _until_ended(kernel.greeting.pid)
+        if not await _has_ended(url, kernel):
+            say(f"warning: {process_of(kernel)} still runs, {LAST_STEPS_S:g} s after it closed its control socket")
+            return {**facts, "ended": False}
     except ControlRefused as error:
         if named:
             raise
         say(f"{process_of(kernel)}: {error}")
         return None
     except KernelUnreachable as error:
-        say(f"warning: {error}")
-        return {**facts, "ended": False}
+        if not (error.gone and await _has_ended(url, kernel)):
+            say(f"warning: {error}")
+            return {**facts, "ended": False}
     left = await left_open(url, kernel.greeting.writer)
     say(f"{process_of(kernel)}: ended; {left}")
     return {**facts, "ended": True, **left.as_object()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,12 +16,13 @@ from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.happening import Happening
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.left_open import left_open
-from agentos.interfaces.cli.output import counted, put_json, say
+from agentos.interfaces.cli.output import counted, put_happened, tell
 from agentos.interfaces.cli.signals import Signals
 from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Kernel
 from agentos.secrets import without_password
 
+ANOTHER = "another terminal"
 RECOVER_POLL_S = 2.0
 """How often it takes up what other processes left behind, where the project says nothing of it (recover_poll_s)."""
 
@@ -36,9 +37,9 @@ async def up(
     """Host the agents of the project until it is told to end, and print what happens.
 
     Turns that a process left open go on, inputs and answers that wait in the store are taken, and other terminals may ask
-    and command it: 'agentos ps', 'watch', 'answer', 'cancel', 'stop'. Ctrl-C, SIGTERM, SIGHUP and 'agentos stop' end it: it
-    takes no more, lets what runs end within the grace, and cancels the rest. A second one ends the grace. The last line says
-    what was left open; the next 'agentos up' takes it up.
+    and command it: 'agentos ps', 'watch', 'send', 'answer', 'cancel', 'stop'. Ctrl-C, SIGTERM, SIGHUP and 'agentos stop' end
+    it: it takes no more, lets what runs end within the grace, and cancels the rest. A second signal, or 'agentos stop --now',
+    ends the grace. The last line says what was left open; the next 'agentos up' takes it up.
 
     Parameters
     ----------
@@ -55,23 +56,35 @@ async def up(
         raise ConfigurationError(
             "a store in memory is of use to one process alone; name one with --store sqlite:///FILE"
         )
-    async with opened(work, hosted=named, recover_poll_s=RECOVER_POLL_S) as kernel:
-        if named:
-            kernel.take_up_only(list(kernel.catalog.agents))
-        kernel.stopping.listen()
-        with Signals() as signals:
-            async with _printing(kernel, json=json):
-                _begin(kernel, json=json)
-                for talk in await kernel.recover():
-                    say(f"{talk.id}: an open turn is taken up")
-                await _until_told(kernel, signals)
-                await _drain(kernel, signals, grace)
+    with Signals() as signals:
+        async with _hosting(work, named, signals) as kernel, _printing(kernel, json=json):
+            _begin(kernel, json=json)
+            for talk in await kernel.recover():
+                tell(f"{talk.id}: an open turn is taken up")
+            await _until_told(kernel, signals)
+            await _drain(kernel, signals, grace)
         writer = kernel.ticker.writer
     left = await left_open(work.url, writer)
     if json:
-        put_json({"type": "ended", "forced": signals.count > 1, **left.as_object()}, stream=True)
-    say(f"ended; {left}")
-    return Exit.INTERRUPTED if signals.count > 1 else Exit.OK
+        put_happened({"type": "ended", "forced": signals.forced, **left.as_object()})
+    tell(f"ended; {left}")
+    return Exit.INTERRUPTED if signals.forced else Exit.OK
+
+
+@asynccontextmanager
+async def _hosting(work: Workplace, named: list[str], signals: Signals) -> AsyncIterator[Kernel]:
+    """The kernel with its agents. A word to end that comes while they are opened gives that up."""
+    async with AsyncExitStack() as stack:
+        hosted = opened(work, hosted=named, recover_poll_s=RECOVER_POLL_S, takes_stop=True)
+        try:
+            with signals.opening():
+                kernel = await stack.enter_async_context(hosted)
+        except asyncio.CancelledError:
+            tell(f"ended before anything was hosted, told by {signals.told_by or 'its caller'}")
+            raise
+        if named:
+            kernel.take_up_only(list(kernel.catalog.agents))
+        yield kernel
 
 
 def _named(work: Workplace, agents: tuple[str, ...]) -> list[str]:
@@ -88,9 +101,9 @@ def _begin(kernel: Kernel, *, json: bool) -> None:
     url = without_password(kernel.store.url)
     if json:
         facts = {"pid": os.getpid(), "writer": kernel.ticker.writer, "store": url, "control": kernel.control_path}
-        put_json({"type": "up", "agents": agents, **facts}, stream=True)
+        put_happened({"type": "up", "agents": agents, **facts})
     asked = "" if kernel.control_path is not None else "; no other terminal can ask it"
-    say(f"up: {counted(len(agents), 'agent')} ({', '.join(agents)}) over {url}, process {os.getpid()}{asked}")
+    tell(f"up: {counted(len(agents), 'agent')} ({', '.join(agents)}) over {url}, process {os.getpid()}{asked}")
 
 
 @asynccontextmanager
@@ -113,7 +126,7 @@ async def _until_told(kernel: Kernel, signals: Signals) -> None:
     asked, signalled = loop.create_task(kernel.stopping.wait()), loop.create_task(signals.wait())
     await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
     if asked.done():
-        signals.take("another terminal", force=asked.result())
+        signals.tell(ANOTHER, at_once=asked.result())
     for task in (asked, signalled):
         task.cancel()
     await asyncio.wait([asked, signalled])
@@ -123,13 +136,13 @@ async def _drain(kernel: Kernel, signals: Signals, grace_s: float | None) -> Non
     """To the close of the kernel, with its grace cut short by a second word to end."""
     running = len(kernel.runner)
     waits = f"; waiting for {counted(running, 'running effect')} (again ends them at once)" if running else ""
-    say(f"ending, told by {signals.told_by}{waits}")
-    closing = asyncio.get_running_loop().create_task(kernel.close(0.0 if signals.count > 1 else grace_s))
+    tell(f"ending, told by {signals.told_by}{waits}")
+    closing = asyncio.get_running_loop().create_task(kernel.close(0.0 if signals.forced else grace_s))
     again = asyncio.get_running_loop().create_task(_told_again(kernel, signals))
     try:
         await asyncio.wait([closing, again], return_when=asyncio.FIRST_COMPLETED)
         if not closing.done():
-            say("what still runs is cancelled")
+            tell("what still runs is cancelled")
             kernel.hurry()
         await closing
     finally:
@@ -138,13 +151,19 @@ async def _drain(kernel: Kernel, signals: Signals, grace_s: float | None) -> Non
 
 
 async def _told_again(kernel: Kernel, signals: Signals) -> None:
+    """Until it is to end at once. Who says 'agentos stop' again means what he said, and waits with the first."""
     loop = asyncio.get_running_loop()
-    asked, signalled = loop.create_task(kernel.stopping.wait()), loop.create_task(signals.wait_again())
+    asked, signalled = loop.create_task(_told_at_once(kernel)), loop.create_task(signals.wait_again())
     try:
         await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
         if asked.done() and not signalled.done():
-            signals.take("another terminal")
+            signals.tell(ANOTHER, at_once=True)
     finally:
         for task in (asked, signalled):
             task.cancel()
         await asyncio.wait([asked, signalled])
+
+
+async def _told_at_once(kernel: Kernel) -> None:
+    while not await kernel.stopping.wait():
+        pass

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
-from agentos.errors import ControlError
 from agentos.events.entry import Entry
 from agentos.events.model import ModelDelta
 from agentos.ids import LogId
@@ -14,7 +13,7 @@ from agentos.interfaces.cli.entries import as_lines, watched_as_object
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json, put_piece, say
-from agentos.interfaces.cli.running import owner_of
+from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, process_of, why_not
 from agentos.kernel.control import SocketClient
 from agentos.kernel.reading import Reading, reading
 from agentos.kernel.watch import StreamGap, Watched
@@ -72,8 +71,9 @@ async def _live(
                 ended = isinstance(item, Entry) and item.data.kind == "turn.finished"
                 if until_settled and ended and not await _is_open(store, log):
                     return
-    except ControlError as error:
-        say(f"warning: {error}; going on by the store")
+        say(f"{process_of(kernel)} runs it no longer; going on by the store")
+    except NOT_TAKEN as error:
+        say(f"warning: {why_not(kernel, error)}; going on by the store")
 
 
 async def follow(store: Reading, log: str, after: int, until_settled: bool) -> AsyncIterator[Entry]:

@@ -150,10 +150,12 @@ async def opened(
     approval: Approval | None = None,
     hosted: Sequence[str] = (),
     recover_poll_s: float | None = None,
+    takes_stop: bool = False,
 ) -> AsyncIterator[Kernel]:
     """A kernel with the toolboxes open and the agents installed and checked: those that asked may come to, or hosted, else
     all. All too for one that is not among them, as the agent of a fork which stands in the store. It can be asked from
-    other terminals. recover_poll_s is for a kernel that takes up what others leave, where the project says nothing of it.
+    other terminals from then on. recover_poll_s is for a kernel that takes up what others leave, where the project says
+    nothing of it; takes_stop for one that hears a word to end.
 
     Raises ConfigurationError for a toolbox that is in state error and that --without does not name.
     """
@@ -172,7 +174,6 @@ async def opened(
             observers=observers,
             hooks=hooks,
             approval=approval,
-            control=True,
         ) as kernel:
             for toolbox in project.toolboxes() if project is not None else ():
                 if not any(_fits(pattern, toolbox.name) for pattern in selection.without):
@@ -181,6 +182,9 @@ async def opened(
                 await kernel.install(spec)
             _check_toolboxes(kernel, agents)
             kernel.check()
+            if takes_stop:
+                kernel.stopping.listen()
+            await kernel.listen()
             yield kernel
 
 

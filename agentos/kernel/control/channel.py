@@ -19,6 +19,8 @@ ANSWER_BYTES_MAX = 128 * 1024 * 1024
 """How long one line of a kernel may be: the longest body of an entry, with room for what escapes add."""
 PINGS_PER_SILENCE = 3
 PING = Request(0, "ping")
+_NOBODY = (FileNotFoundError, NotADirectoryError, ConnectionError)
+"""What connecting meets where no process is at the other end, or no longer."""
 
 
 class Channel:
@@ -43,7 +45,7 @@ class Channel:
         except TimeoutError:
             raise self.silent() from None
         except OSError as error:
-            raise KernelUnreachable(self.kernel, "it has gone") from error
+            raise KernelUnreachable(self.kernel, "it has gone", gone=True) from error
 
     async def next(self, waits: Callable[[], bool] = lambda: True) -> Answer:
         """The next line. While something waits for it, the kernel is asked from time to time whether it is there.
@@ -55,7 +57,7 @@ class Channel:
         while (line := self._ready()) is None:
             try:
                 if not await self._lines.more(self._settings.control_silence_s / PINGS_PER_SILENCE):
-                    raise KernelUnreachable(self.kernel, "it has closed the connection")
+                    raise KernelUnreachable(self.kernel, "it has closed the connection", gone=True)
                 silent = 0
             except TimeoutError:
                 silent = silent + 1 if waits() else 0
@@ -64,7 +66,7 @@ class Channel:
                 if silent:
                     await self.send(PING)
             except OSError as error:
-                raise KernelUnreachable(self.kernel, "it has gone") from error
+                raise KernelUnreachable(self.kernel, "it has gone", gone=True) from error
         return self._read(line)
 
     def silent(self) -> KernelUnreachable:
@@ -103,6 +105,8 @@ async def connect(path: str, settings: Settings) -> Channel:
         async with asyncio.timeout(settings.control_connect_s):
             reader, writer = await asyncio.open_unix_connection(path)
             pid, user = credentials_of(writer.get_extra_info("socket"))
+            if user < 0:  # asyncio takes a queue that is full for a connection
+                raise KernelUnreachable(name_of(path, pid), "it lets nobody in; it hangs, or was stopped", hangs=True)
             if user != os.geteuid():
                 raise KernelUnreachable(name_of(path, pid), f"another user (number {user}) listens there")
             lines = Lines(reader, ANSWER_BYTES_MAX)
@@ -116,14 +120,16 @@ async def connect(path: str, settings: Settings) -> Channel:
             why = f"it did not greet within {limit:g} s (control_connect_s); it hangs, or was stopped"
             raise KernelUnreachable(name_of(path, pid), why, hangs=True) from None
         if isinstance(error, OSError):
-            raise KernelUnreachable(name_of(path, pid), f"nobody listens there ({error.strerror})") from error
+            gone = isinstance(error, _NOBODY)
+            why = f"nobody listens there ({error.strerror})" if gone else str(error.strerror)
+            raise KernelUnreachable(name_of(path, pid), why, gone=gone) from error
         raise
 
 
 async def _greeting(lines: Lines, path: str, pid: int, settings: Settings) -> Greeting:
     while (line := lines.ready()) is None:
         if not await lines.more(settings.control_connect_s):
-            raise KernelUnreachable(name_of(path, pid), "it closed the connection without a word")
+            raise KernelUnreachable(name_of(path, pid), "it closed the connection without a word", gone=True)
     try:
         greeting = read_line(line, _Greeted)
     except CodecError as error:

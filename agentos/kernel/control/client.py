@@ -12,7 +12,7 @@ from typing import Any, Self
 import msgspec
 
 from agentos import codec
-from agentos.components import Resolution, Verdict
+from agentos.components import Resolution, Shares, Verdict
 from agentos.errors import AgentosError, CodecError, KernelUnreachable
 from agentos.events.entry import Entry, Registry
 from agentos.events.intake import Control
@@ -153,6 +153,13 @@ class SocketClient:
     async def lsof(self, of: str | None = None) -> list[OpenResource]:
         found: list[OpenResource] = await self._ask("lsof", words.Maybe(id=of))
         return found
+
+    async def renice(self, name: str, weight: float, *, tenant: bool = False) -> bool:
+        return bool(await self._ask("renice", words.Renice(name=name, weight=weight, tenant=tenant)))
+
+    async def shares(self) -> Shares:
+        shares: Shares = await self._ask("shares", words.Nothing())
+        return shares
 
     async def top(self, turns_max: int = TURNS_SHOWN) -> Top:
         seen: Top = await self._ask("top", words.TopOf(turns_max=turns_max))

@@ -44,8 +44,13 @@ class Place(NamedTuple):
         return os.path.join(self.folder, f"{self.prefix}{number}{self.suffix}")
 
     def found(self) -> Iterator[tuple[int, str]]:
-        """The numbers of writers and paths of all sockets that are there, of dead ones too, the lowest number first."""
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        """The numbers of writers and paths of all sockets that are there, of dead ones too, the lowest number first.
+
+        None in a folder of somebody else, who might have put there what he likes, and in one that this user may not read.
+        """
+        if self.is_ours and not _is_private(self.folder):
+            return
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             names = os.listdir(self.folder)
             numbers = [name[len(self.prefix) : len(name) - len(self.suffix)] for name in names if self._fits(name)]
             for number in sorted(int(digits) for digits in numbers if digits.isdecimal()):
@@ -181,6 +186,14 @@ def _make_private(folder: str) -> None:
     """Raises ControlTaken when somebody else could put a socket of his there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
-    found = os.lstat(folder)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+    if not _is_private(folder):
         raise ControlTaken(folder, "the folder is not this user's alone (chmod 700)")
+
+
+def _is_private(folder: str) -> bool:
+    """Whether it is a folder into which this user alone can put something."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077

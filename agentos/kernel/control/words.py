@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from agentos.components import Resolution, Verdict
+from agentos.components import Resolution, Shares, Verdict
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
 from agentos.ids import ConversationId
@@ -131,6 +131,16 @@ class TopOf(Given, frozen=True):
     turns_max: int = TURNS_SHOWN
 
 
+class Renice(Given, frozen=True):
+    name: str
+    weight: float
+    tenant: bool = False
+
+
+class Nothing(Given, frozen=True):
+    """A word that says all by itself."""
+
+
 class Stop(Given, frozen=True):
     force: bool = False
 
@@ -164,6 +174,8 @@ WORDS: dict[str, Word[Any, Any]] = {
     "ps": Word(Ps, Page, lambda host, it: host.page(it.listing)),
     "doubts": Word(Maybe, list[Doubt], lambda host, it: host.doubts(it.id)),
     "lsof": Word(Maybe, list[OpenResource], lambda host, it: host.lsof(it.id)),
+    "renice": Word(Renice, bool, lambda host, it: host.renice(it.name, it.weight, tenant=it.tenant)),
+    "shares": Word(Nothing, Shares, lambda host, it: host.shares()),
     "top": Word(TopOf, Top, lambda host, it: host.top(it.turns_max)),
     "stop": Word(Stop, None, _stop),
 }

@@ -11,7 +11,7 @@ import msgspec
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Pattern
-from agentos.errors import ResourceBroken, ResourceClosed
+from agentos.errors import ResourceBroken, ResourceClosed, ResourceDeadlock
 from agentos.resources.borrowing import Factory, Takes
 from agentos.resources.process.family import insist
 from agentos.resources.registry import ResourceKind
@@ -71,6 +71,7 @@ class Cache(Generic[K, V]):
         self._make, self._size_of, self._clock = make, size_of, clock or SystemClock()
         self._kept: OrderedDict[K, _Kept[V]] = OrderedDict()
         self._making: dict[K, _Making[V]] = {}
+        self._tasks: set[asyncio.Task[V]] = set()
         self._bytes = self._hits = self._misses = self._dropped = 0
         self.closed = False
 
@@ -78,7 +79,8 @@ class Cache(Generic[K, V]):
         """The value, made if it is missing: once, for all who ask meanwhile.
 
         Whoever is cancelled leaves the others waiting; when nobody waits any more, the making is cancelled too.
-        Errors: ResourceClosed; whatever make raises, which is not kept.
+        Errors: ResourceClosed; ResourceDeadlock when the making of a value asks for that value; whatever make raises,
+        which is not kept.
         """
         if self.closed:
             raise ResourceClosed(self.name)
@@ -90,8 +92,9 @@ class Cache(Generic[K, V]):
         self._misses += 1
         making = self._making.get(key)
         if making is None:
-            making = self._making[key] = _Making(asyncio.create_task(self._made(key), name=f"cache {self.name}"))
-            making.task.add_done_callback(_seen)
+            making = self._making[key] = self._begun(key)
+        elif making.task is asyncio.current_task():
+            raise ResourceDeadlock(self.name, ["the making of a value asks for the value itself"])
         return await self._wait(key, making)
 
     def forget(self, key: K) -> None:
@@ -112,13 +115,20 @@ class Cache(Generic[K, V]):
     async def close(self) -> None:
         """Drops everything. What is being made is cancelled; whoever waits for it gets ResourceClosed."""
         self.closed = True
-        tasks = [making.task for making in self._making.values()]
+        tasks = list(self._tasks)  # those too whose key was forgotten meanwhile
         for task in tasks:
             task.cancel()
         self._kept.clear()
         self._bytes = 0
         if tasks:
             await insist(_all_done(tasks))
+
+    def _begun(self, key: K) -> _Making[V]:
+        task = asyncio.create_task(self._made(key), name=f"cache {self.name}")
+        task.add_done_callback(_seen)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return _Making(task)
 
     async def _wait(self, key: K, making: _Making[V]) -> V:
         making.waiters += 1

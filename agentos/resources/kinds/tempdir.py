@@ -155,15 +155,26 @@ def _empty(top: int, path: Path) -> None:
     names = (f"{PREFIX}gone-{number}" for number in itertools.count())
     idle = 0
     while found := os.listdir(top):
-        moved = sum(_taken_out(top, name, top, names, 1) for name in found)
+        failures: list[OSError] = []
+        moved = sum(_taken_out(top, name, top, names, failures) for name in found)
+        if failures and not moved:
+            raise OSError(failures[0].errno, f"{failures[0].strerror} ({len(failures)} of them left)", str(path))
         idle = 0 if moved else idle + 1
         if idle > ROUNDS_MAX:
             raise OSError(errno.ENOTEMPTY, "something goes on filling the folder", str(path))
 
 
-def _taken_out(folder: int, name: str, top: int, names: Iterator[str], depth: int) -> int:
-    """Removes one thing of a folder. What stands over DEPTH_MAX folders deep is moved to the top instead, so that no tree
-    is too deep; gives how many were."""
+def _taken_out(folder: int, name: str, top: int, names: Iterator[str], failures: list[OSError], depth: int = 1) -> int:
+    """Removes one thing of a folder, or says why not in failures. What stands over DEPTH_MAX folders deep is moved to the
+    top instead, so that no tree is too deep; gives how many were."""
+    try:
+        return _removed(folder, name, top, names, failures, depth)
+    except OSError as error:
+        failures.append(error)
+        return 0
+
+
+def _removed(folder: int, name: str, top: int, names: Iterator[str], failures: list[OSError], depth: int) -> int:
     if not _is_folder(folder, name):
         _unlink(name, folder)
         return 0
@@ -172,7 +183,7 @@ def _taken_out(folder: int, name: str, top: int, names: Iterator[str], depth: in
         if depth > DEPTH_MAX:
             os.rename(name, _free(top, names), src_dir_fd=folder, dst_dir_fd=top)
             return 1
-        moved = sum(_taken_out(inside, one, top, names, depth + 1) for one in os.listdir(inside))
+        moved = sum(_taken_out(inside, one, top, names, failures, depth + 1) for one in os.listdir(inside))
     finally:
         os.close(inside)
     try:

@@ -19,5 +19,5 @@ on a busy machine. CPU is that of the process, so that the work of other process
     as-of       a look at a conversation of 100,000 entries as it stood after one of them: entries folded, early and late
     erase       erasing one conversation of 100,000, the whole command, until its bytes are overwritten
     lua         a worker process until it takes scripts in Lua, and one script in it
-    rounds      every kind of resource made, lent, used, given back and closed, 10,000 times (1,000 where it is a process)
+    rounds      every kind of resource made, lent, used, given back and closed, 2,000 times (200 where it is a process)
 """

@@ -1,4 +1,7 @@
-"""Every kind of resource opened and closed 10,000 times: memory, and what is open, stay as they were."""
+"""Every kind of resource opened and closed 2,000 times: memory, and what is open, stay as they were.
+
+`python -m agentos.testing.rounds 10000` does more of them, and takes several minutes.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from pathlib import Path
 from agentos.testing.bench.figures import Figure, Samples
 from agentos.testing.rounds import KINDS, counted
 
-COUNT, SLOW_COUNT = 10_000, 1_000
+COUNT, SLOW_COUNT = 2_000, 200
+"""How often; the second where it is a process that is started."""
 FIGURES = {
     "rounds blocks": Figure("blocks of memory after the rounds / before, the worst kind", 1.005),
     "rounds bytes": Figure("resident bytes after / before, the worst kind", 1.10),

@@ -32,6 +32,7 @@ def held_by_process(temporary: Path | None = None) -> Seen:
     _threads(seen)
     _children(seen)
     if temporary is not None:
+        _strays(seen, temporary)
         for path in temporary.rglob("*"):
             seen["temporary", str(path)] = str(path.relative_to(temporary))
     return seen
@@ -103,6 +104,19 @@ def _children(seen: Seen) -> None:
             started, state = _began(child)
             if started:
                 seen["child", (child, started)] = f"{child} {state} {_command(child)}"
+
+
+def _strays(seen: Seen, temporary: Path) -> None:
+    """Processes whose parent has ended are below this one no more. Those that were begun while it had a temporary folder of
+    its own are known by that, as long as nobody took it out of their environment."""
+    mark = f"TMPDIR={temporary}".encode()
+    for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
+        if not name.isdecimal() or int(name) == os.getpid():
+            continue
+        with suppress(OSError):  # it has ended, or is another user's
+            if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                started, _ = _began(int(name))
+                seen.setdefault(("child", (int(name), started)), f"{name}  {_command(int(name))}")
 
 
 def _children_of(pid: int) -> list[int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentos.components import CallStatus
 from agentos.errors import AgentosError
+from agentos.ids import is_name
 from agentos.ports import CallContext, InnerResult
 from agentos.resources.kinds.lua import Reply
 
@@ -21,7 +22,7 @@ class Portal:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Reply:
         """The reply to the script, whatever becomes of the call."""
-        if not any(fnmatchcase(tool, pattern) for pattern in self._tools):
+        if not is_name(tool) or not any(fnmatchcase(tool, pattern) for pattern in self._tools):
             listed = ", ".join(self._tools) or "none"
             return Reply(status="not-allowed", result_txt=f"scripts here may call these tools: {listed}")
         begun_s = asyncio.get_running_loop().time()

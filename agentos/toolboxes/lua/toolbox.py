@@ -27,6 +27,7 @@ from agentos.resources.kinds.lua import (
     LuaWorkers,
     Script,
     check_lupa,
+    lua_kind,
 )
 from agentos.resources.process.partial import attach_partial
 from agentos.toolboxes.base import Doubt, Failed
@@ -74,6 +75,7 @@ class LuaToolbox:
         self.name, self.sharing, self.size = Name(name), sharing, size
         self._tools, self._fresh = tuple(tools), state == "call"
         self._limits, self._clock = limits or LuaLimits(), clock or SystemClock()
+        self.resource_kinds = {KIND: lua_kind(self._limits)}
         self._spec = self._spec_of(tool or f"{name}_run", description)
         self._prepared = prepared
         self._workers: LuaWorkers | None = None
@@ -81,7 +83,7 @@ class LuaToolbox:
     async def open(self) -> None:
         """Raises ConfigurationError when Lua is not installed. No process is started before it is needed."""
         check_lupa()
-        self._workers = LuaWorkers(self._limits, self._tools, self.name, self._prepared)
+        self._workers = LuaWorkers(self._limits, self._tools, self.name, self._prepared, self._clock)
 
     def tools(self) -> Sequence[ToolSpec]:
         return (self._spec,)

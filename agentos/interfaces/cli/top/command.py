@@ -55,7 +55,7 @@ async def top(
     async with all_running(here.store_url()) as running:
         kernel, others = _chosen(running, writer)
         if kernel is None:
-            say("no kernel runs over this store; 'agentos up' begins one")
+            say(running.none)
             return Exit.FAILURE
         looks = _Looks(kernel, every, turns)
         if others:

@@ -6,11 +6,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from agentos.components import Shares
 from agentos.interfaces.cli.finding import short
 from agentos.interfaces.cli.output import cell, clipped, counted, table
 from agentos.interfaces.cli.ps import span
 from agentos.interfaces.cli.top.rates import AgentRates, Rates, agent_rates, rates_of
-from agentos.kernel.top import AgentVitals, OpenTurn, ResourceUse, Top
+from agentos.kernel.top import AgentVitals, LimitUse, OpenTurn, ResourceUse, Top
 
 STATES = ("running", "parked", "idle", "paused", "closed")
 _EFFECTS = {"model": "model request"}
@@ -51,11 +52,18 @@ def summary(before: Top | None, now: Top) -> list[str]:
     rates = rates_of(before, now)
     return [
         _title(now),
-        _line("turns", _counts(now.conversations, STATES), f"{now.turns_open} open"),
+        _line(
+            "turns",
+            _counts(now.conversations, STATES),
+            f"{now.turns_open} open",
+            f"{now.turns_waiting:,} waiting for a place" if now.turns_waiting else "",
+        ),
         _line("rates", *_rates(rates)),
         _line("outside", *(counted(n, _EFFECTS.get(word, word)) for word, n in sorted(now.effects.items()))),
         _line("waits", *(f"{n:,} for {_WAITS.get(word, word)}" for word, n in sorted(now.waits.items()))),
         _line("in use", *_in_use(now.resources)),
+        *([_line("limits", *map(_limit, now.limits))] if now.limits else []),
+        *([_line("weights", *_weights(now.shares))] if now.shares != Shares() else []),
         _line("store", *_store(now, rates)),
         _line("process", *_process(now)),
     ]
@@ -113,6 +121,18 @@ def _use(one: ResourceUse) -> str:
     bound = f"/{one.size}" if one.size else ""
     waiting = f" +{one.waiting} waiting" if one.waiting else ""
     return f"{one.name} {one.held}{bound}{waiting}"
+
+
+def _limit(one: LimitUse) -> str:
+    """turns 4/4 +12 waiting, or calls of agent reviewer 2/2."""
+    whose = "" if one.scope == "program" else f" of {one.scope} {one.name}"
+    waiting = f" +{one.waiting:,} waiting" if one.waiting else ""
+    return f"{one.of}{whose} {one.held}/{one.size}{waiting}"
+
+
+def _weights(shares: Shares) -> Iterable[str]:
+    yield from (f"{share.name} {share.weight:g}" for share in shares.agents)
+    yield from (f"tenant {share.name} {share.weight:g}" for share in shares.tenants)
 
 
 def _store(now: Top, rates: Rates | None) -> Iterable[str]:

@@ -1,6 +1,6 @@
 """Lua states, each in a process of its own."""
 
-from agentos.resources.kinds.lua.kind import KIND, LUA
+from agentos.resources.kinds.lua.kind import KIND, LUA, lua_kind
 from agentos.resources.kinds.lua.limits import LuaLimits
 from agentos.resources.kinds.lua.wire import Call, Ended, Reply, Script
 from agentos.resources.kinds.lua.worker import CallTool, Lost, LuaUnavailable, LuaWorker, check_lupa
@@ -20,4 +20,5 @@ __all__ = [
     "Reply",
     "Script",
     "check_lupa",
+    "lua_kind",
 ]

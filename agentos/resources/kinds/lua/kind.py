@@ -16,7 +16,6 @@ from agentos.resources.registry import ResourceKind
 from agentos.resources.scope import Level
 
 KIND = "lua"
-_LIMITS = LuaLimits()
 
 
 def lua(workers: LuaWorkers | None = None, tools: Sequence[str] = (), **limits: Any) -> Factory[LuaWorker]:
@@ -46,11 +45,10 @@ def _takes(worker: LuaWorker) -> Takes:
     return Takes(pid=worker.pid, bytes=worker.memory_bytes)
 
 
-LUA = ResourceKind(
-    name=KIND,
-    factory=lua,
-    pattern=Pattern.POOL,
-    bounds=Bounds(make_s=_LIMITS.start_s, idle_s=_LIMITS.idle_s),
-    level=Level.CONVERSATION,
-)
-"""A pool of one: unlike an exclusive resource it gives up a handle that nobody has used for idle_s."""
+def lua_kind(limits: LuaLimits) -> ResourceKind:
+    """A pool of one: unlike an exclusive resource it gives up a handle that nobody has used for idle_s."""
+    bounds = Bounds(make_s=limits.wait_s + 2 * limits.start_s, idle_s=limits.idle_s)
+    return ResourceKind(name=KIND, factory=lua, pattern=Pattern.POOL, bounds=bounds, level=Level.CONVERSATION)
+
+
+LUA = lua_kind(LuaLimits())

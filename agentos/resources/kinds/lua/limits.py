@@ -12,7 +12,7 @@ class LuaLimits(msgspec.Struct, frozen=True, kw_only=True):
     calls. script_bytes: a script; values_bytes: what it gives, and the arguments of one tool, as JSON; printed_bytes: what
     is kept of what it prints; line_bytes: one message to or from its process, the result of a tool among them. start_s: how
     long a process may take until it is ready. workers_max: how many processes live at once, beside those that are prepared;
-    idle_s: how long one is kept whose conversation runs nothing.
+    wait_s: how long a script waits for one of them; idle_s: how long one is kept whose conversation runs nothing.
     """
 
     memory_bytes: int = 64 * 1024 * 1024
@@ -23,4 +23,5 @@ class LuaLimits(msgspec.Struct, frozen=True, kw_only=True):
     line_bytes: int = 8 * 1024 * 1024
     start_s: float = 10.0
     workers_max: int = 32
+    wait_s: float = 60.0
     idle_s: float = 900.0

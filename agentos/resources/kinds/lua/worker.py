@@ -29,6 +29,9 @@ PROGRAM = Path(__file__).parent / "child" / "worker.py"
 KILL = ProcessLimits(grace_s=0.0, leftover_s=0.05)
 """A worker holds nothing that it would have to put in order."""
 
+NO_MEMORY = 71
+"""The exit code of a worker that has no memory left for a message, as in its program."""
+
 CallTool = Callable[[str, dict[str, Any]], Awaitable[Reply]]
 """Calls a tool for a script. It raises only what ends the call of the script too."""
 
@@ -53,7 +56,8 @@ class LuaWorker:
     def __init__(self, limits: LuaLimits, tools: tuple[str, ...], name: str = "lua") -> None:
         """Starts the process. Raises ConfigurationError without lupa, LuaUnavailable when nothing can be started."""
         self._limits = limits
-        self._inbox = Inbox(limits.line_bytes, self._kill)
+        self._inbox = Inbox(limits.line_bytes, self._flooded)
+        self._lost: Lost | None = None
         try:
             self._process = LiveProcess(_command(limits, tools, name), KILL, self._inbox.heard, 2 * limits.line_bytes)
         except OSError as error:
@@ -63,6 +67,8 @@ class LuaWorker:
         self.memory_bytes = 0
         self.scripts = 0
         self.running = False
+        self.idle: Callable[[], None] = lambda: None
+        """Called each time that a script has ended, or was ended."""
 
     @classmethod
     async def start(cls, limits: LuaLimits, tools: tuple[str, ...] = (), name: str = "lua") -> LuaWorker:
@@ -103,19 +109,20 @@ class LuaWorker:
             raise
         finally:
             self.running = False
+            self.idle()
         if isinstance(ended, Ended):
             self.memory_bytes = ended.memory_bytes
             return ended
         code = await self.end()
-        return ended if ended is not None else _lost_by(code, self._limits)
+        return ended or self._lost or _lost_by(code, self._limits)
 
     async def end(self) -> int:
         """Kills the process, waits until it is gone, and gives its exit code. More than one may ask for it."""
         if self._ended is None:
             self._kill()
-            self._ended = asyncio.ensure_future(self._process.end())
-            self._inbox.close()
+        self._begin_end()
         ended = self._ended
+        assert ended is not None, "it was begun just now"
         cancelled: asyncio.CancelledError | None = None
         while not ended.done():
             try:
@@ -145,12 +152,37 @@ class LuaWorker:
                 case Printed(text):
                     printed(text)
                 case Call(tool, arguments):
-                    if not self._say(self._reply(await call(tool, arguments))):
+                    reply = await self._called(call, tool, arguments)
+                    if reply is None or not self._say(self._reply(reply)):
                         return None
                 case _:
                     return Lost("died", "its process sent a line that is no message, and was ended")
             if left_s <= 0:
                 return _late(script.time_s)
+
+    async def _called(self, call: CallTool, tool: str, arguments: dict[str, Any]) -> Reply | None:
+        """The reply of a tool; None when the worker is gone meanwhile, for then nobody waits for it any more.
+
+        It is asked for in this very task, by which the wait graph knows who waits.
+        """
+        waiting = asyncio.timeout(None)
+
+        def give_up(_: object) -> None:
+            if not over:
+                waiting.reschedule(0)
+
+        over = False
+        try:
+            async with waiting:
+                self._watcher.add_done_callback(give_up)
+                return await call(tool, arguments)
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+            return None
+        finally:
+            over = True
+            self._watcher.remove_done_callback(give_up)
 
     def _reply(self, reply: Reply) -> bytes:
         line = said(reply)
@@ -162,12 +194,23 @@ class LuaWorker:
     def _say(self, line: bytes) -> bool:
         return self._process.alive and self._process.write(line) is not None
 
+    def _flooded(self) -> None:
+        text = f"its process said over {self._limits.line_bytes:,} bytes at once (line_bytes), and was ended"
+        self._lost = Lost("died", text)
+        self._kill()
+
     def _kill(self) -> None:
         signal_group(self._process.pid, signal.SIGKILL)
 
+    def _begin_end(self) -> None:
+        if self._ended is None:
+            self._ended = asyncio.ensure_future(self._process.end())
+            self._inbox.close()
+
     async def _watch(self) -> None:
+        """Sees to it that one which ends by itself is gone at once, whether or not anybody asks for it again."""
         await self._process.wait_lost()
-        self._inbox.close()
+        self._begin_end()
 
 
 def check_lupa() -> None:
@@ -198,7 +241,7 @@ def _lost_by(code: int, limits: LuaLimits) -> Lost:
     """What the exit code of a worker tells of the script."""
     if code in (-signal.SIGXCPU, -signal.SIGALRM):  # by its own limits, while nobody here came to end it
         return Lost("timeout", f"the script ran longer than it may ({limits.time_s:g} s, time_s)")
-    if code == -signal.SIGABRT:
+    if code in (-signal.SIGABRT, NO_MEMORY):
         return Lost("memory", f"the script ran out of memory beyond rescue ({limits.memory_bytes:,} bytes)")
     return Lost("died", f"its process ended with {_how(code)}")
 

@@ -84,8 +84,10 @@ local function writer(lenient)
   local function put_object(value, depth)
     local names, values = {}, {}
     for key, inner in next, value do
-      local name = type(key) == "string" and key or math_type(key) and tostring(key)
-      if name then
+      local name = type(key) == "string" and clean(key) or math_type(key) and tostring(key)
+      if name and values[name] ~= nil then
+        error(format("two keys of a table are %s as JSON", quoted(name)), 0)
+      elseif name then
         names[#names + 1], values[name] = name, inner
       elseif not lenient then
         error(format("json.encode: a key that is a %s has no JSON form", type(key)), 0)
@@ -264,30 +266,37 @@ local function reader(text, nothing)
   return value
 end
 
-local function given(name, text)
-  if type(text) ~= "string" then error(format("%s: a text is needed, not a %s", name, type(text)), 3) end
-end
-
--- Errors of the module tell the line of the script that called it.
-local function telling(work, ...)
-  local done, value = pcall(work, ...)
-  if not done then error(value, 3) end
-  return value
+-- A function for scripts: its errors tell the line of the script that called it, and nothing of where they arose in here.
+local function telling(work)
+  local function told(done, ...)
+    if done then return ... end
+    local raised = (...)
+    if type(raised) == "string" and raised ~= "not enough memory" then
+      error(gsub(raised, "^%l+:%d+: ", ""), 2)
+    end
+    error(raised, 0)
+  end
+  return function(...)
+    return told(pcall(work, ...))
+  end
 end
 
 local json = { null = null }
 
-function json.encode(value)
-  return (telling(writer(false), value))
-end
+json.encode = telling(function(value)
+  return writer(false)(value)
+end)
 
-function json.decode(text, nothing)
-  given("json.decode", text)
-  return (telling(reader, text, nothing))
-end
+json.decode = telling(function(text, nothing)
+  if type(text) ~= "string" then error(format("json.decode: a text is needed, not a %s", type(text)), 0) end
+  return reader(text, nothing)
+end)
 
-function json.object(value)
+json.object = telling(function(value)
+  if value ~= nil and type(value) ~= "table" then
+    error(format("json.object: a table is needed, not a %s", type(value)), 0)
+  end
   return setmetatable(value or {}, objects)
-end
+end)
 
-return json, writer, reader, clean
+return json, writer, reader, clean, telling

@@ -1,28 +1,37 @@
 -- The modules of a script beside json: text, time and tools.
 
-local json, writer, reader, call_tool, now, tool_names = ...
+local json, writer, reader, telling, call_tool, now, tool_names = ...
 
 local type, error, format, pcall, tostring = type, error, string.format, pcall, tostring
 local find, sub, gsub, lower, upper, match = string.find, string.sub, string.gsub, string.lower, string.upper, string.match
-local concat, next, floor, setmetatable = table.concat, next, math.floor, setmetatable
+local concat, next, pairs, floor, setmetatable = table.concat, next, pairs, math.floor, setmetatable
+local math_type, tointeger = math.type, math.tointeger
 local select, gmatch = select, string.gmatch
 local utf8_len, utf8_offset = utf8.len, utf8.offset
 
-local function texts(name, ...)
-  for index = 1, select("#", ...) do
-    local value = select(index, ...)
-    if type(value) ~= "string" then
-      error(format("%s: argument %d is a text, not a %s", name, index, type(value)), 3)
-    end
-  end
+local NAME_BYTES_MAX = 128
+
+local function needs(name, index, value, what, kind)
+  if type(value) ~= kind then error(format("%s: argument %d is %s, not a %s", name, index, what, type(value)), 0) end
 end
 
-local text = { lower = lower, upper = upper, gsub = gsub, match = match, format = format }
+local function texts(name, ...)
+  for index = 1, select("#", ...) do needs(name, index, select(index, ...), "a text", "string") end
+end
+
+-- The integer that a number is; of one that is too large for it, the last on its side.
+local function whole_number(name, index, value)
+  needs(name, index, value, "a number", "number")
+  if value ~= value then error(format("%s: argument %d is no number", name, index), 0) end
+  return tointeger(floor(value)) or (value > 0 and math.maxinteger or math.mininteger)
+end
+
+local text = {}
 
 -- Where a text stands in another, taken as it is: the bytes of its beginning and its end; nil when it does not.
 function text.find(whole, part, from)
   texts("text.find", whole, part)
-  return find(whole, part, from or 1, true)
+  return find(whole, part, whole_number("text.find", 3, from or 1), true)
 end
 
 function text.contains(whole, part)
@@ -57,7 +66,7 @@ function text.split(whole, separator)
     for word in gmatch(whole, "%S+") do parts[#parts + 1] = word end
     return parts
   end
-  if separator == "" then error("text.split: the separator is empty", 2) end
+  if separator == "" then error("text.split: the separator is empty", 0) end
   local from = 1
   while true do
     local first, last = find(whole, separator, from, true)
@@ -77,13 +86,21 @@ function text.lines(whole)
 end
 
 function text.join(parts, separator)
+  needs("text.join", 1, parts, "a list", "table")
+  needs("text.join", 2, separator or "", "a text", "string")
+  for index = 1, #parts do
+    local part = parts[index]
+    if type(part) ~= "string" and not math_type(part) then
+      error(format("text.join: part %d is a %s, no text", index, type(part)), 0)
+    end
+  end
   return concat(parts, separator or "")
 end
 
 -- Every occurrence of a text, taken as it is, becomes another; gives how many there were beside.
 function text.replace(whole, old, new)
   texts("text.replace", whole, old, new)
-  if old == "" then error("text.replace: the text to be replaced is empty", 2) end
+  if old == "" then error("text.replace: the text to be replaced is empty", 0) end
   local parts = text.split(whole, old)
   return concat(parts, new), #parts - 1
 end
@@ -97,9 +114,10 @@ end
 -- Characters from one to another, both included and counted as string.sub counts bytes.
 function text.sub(whole, from, to)
   texts("text.sub", whole)
+  from, to = whole_number("text.sub", 2, from), whole_number("text.sub", 3, to or -1)
   local length = utf8_len(whole)
-  if not length then return sub(whole, from, to or -1) end
-  from, to = from < 0 and length + from + 1 or from, to or -1
+  if not length then return sub(whole, from, to) end
+  from = from < 0 and length + from + 1 or from
   to = to < 0 and length + to + 1 or to
   if from < 1 then from = 1 end
   if to > length then to = length end
@@ -108,6 +126,7 @@ function text.sub(whole, from, to)
 end
 
 local time = {}
+local SECONDS_MAX = 9999 * 366 * 86400
 
 -- Seconds since 1970, UTC, by the clock of the toolbox; what stands behind the point are parts of one.
 function time.now()
@@ -116,6 +135,8 @@ end
 
 -- The seconds from one time to a later one.
 function time.diff(later, earlier)
+  needs("time.diff", 1, later, "a number", "number")
+  needs("time.diff", 2, earlier, "a number", "number")
   return later - earlier
 end
 
@@ -134,7 +155,9 @@ end
 
 -- A time as a text, in UTC: %Y %m %d %H %M %S %% are known; ISO 8601 without a pattern.
 function time.format(seconds, pattern)
-  if type(seconds) ~= "number" then error("time.format: a number of seconds is needed", 2) end
+  if type(seconds) ~= "number" then error("time.format: a number of seconds is needed", 0) end
+  needs("time.format", 2, pattern or "", "a text", "string")
+  if not (seconds > -SECONDS_MAX and seconds < SECONDS_MAX) then error("time.format: no year that has a name", 0) end
   local whole = floor(seconds)
   local year, month, day = date_of(whole // 86400)
   local rest = whole % 86400
@@ -144,11 +167,16 @@ function time.format(seconds, pattern)
     ["%%"] = "%",
   }
   local shown = gsub(pattern or "%Y-%m-%dT%H:%M:%SZ", "%%.?", function(part)
-    if not parts[part] then error("time.format: " .. part .. " is none of %Y %m %d %H %M %S %%", 4) end
+    if not parts[part] then error("time.format: " .. part .. " is none of %Y %m %d %H %M %S %%", 0) end
     return parts[part]
   end)
   return shown
 end
+
+for _, module in next, { text, time } do
+  for name, work in pairs(module) do module[name] = telling(work) end
+end
+text.lower, text.upper, text.gsub, text.match, text.format = lower, upper, gsub, match, format
 
 local tools = {}
 
@@ -159,11 +187,17 @@ local function arguments_text(name, arguments, level)
   end
   local done, written = pcall(writer(false), arguments)
   if not done then error(format("tools.%s: %s", name, tostring(written)), level + 1) end
+  if sub(written, 1, 1) == "[" then
+    error(format("tools.%s: the arguments are a table by their names, not a list", name), level + 1)
+  end
   return written
 end
 
 local function asked(name, arguments, level)
   if type(name) ~= "string" then error("tools.call: the name of a tool is a text", level + 1) end
+  if #name > NAME_BYTES_MAX then
+    error(format("tools.call: the name of a tool has at most %d bytes", NAME_BYTES_MAX), level + 1)
+  end
   return reader(call_tool(name, arguments_text(name, arguments, level + 1)))
 end
 

@@ -10,15 +10,22 @@ local load, pcall, type, tostring, select, error = load, pcall, type, tostring, 
 local concat, pack, find = table.concat, table.pack, string.find
 local rawget, setmetatable, format = rawget, setmetatable, string.format
 
-local json, writer, reader, clean = load(json_source, "=json", "t")(bytes_max)
+-- What fails out there comes as an object of Python, and that is nothing a script may hold.
+local function outside(work, ...)
+  local done, value = pcall(work, ...)
+  if not done then error(type(value) == "string" and value or "not enough memory", 0) end
+  return value
+end
+
+local json, writer, reader, clean, telling = load(json_source, "=json", "t")(bytes_max)
 
 local function call_tool(name, arguments)
-  local reply = ask(name, arguments)
+  local reply = outside(ask, name, arguments)
   settle()
   return reply
 end
 
-local text, time, tools = load(modules_source, "=modules", "t")(json, writer, reader, call_tool, now, tool_names)
+local text, time, tools = load(modules_source, "=modules", "t")(json, writer, reader, telling, call_tool, now, tool_names)
 
 -- A finaliser would run where no script does.
 local function guarded_setmetatable(value, metatable)
@@ -33,7 +40,7 @@ end
 local function print_line(...)
   local parts = {}
   for index = 1, select("#", ...) do parts[index] = tostring((select(index, ...))) end
-  printed(clean(concat(parts, "\t")) .. "\n")
+  outside(printed, clean(concat(parts, "\t")) .. "\n")
 end
 
 string.dump = nil
@@ -88,7 +95,7 @@ end
 -- Runs one script; gives `done` and its values as a JSON list, or a kind of failure and its words.
 return function(source)
   settle()
-  local chunk, problem = load(source, "=script", "t", environment)
+  local _, chunk, problem = pcall(load, source, "=script", "t", environment)
   source = nil
   if not chunk then
     return find(problem, "not enough memory", 1, true) and "memory" or "syntax", words_of(problem)

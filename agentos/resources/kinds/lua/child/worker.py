@@ -32,6 +32,8 @@ CPU_S = 2
 ALARM_S = 5.0
 """How much longer than its time a script may use the CPU, and run, before the process ends by itself."""
 HEADROOM_BYTES = 65_536
+NO_MEMORY = 71
+"""The exit code of a process that has no memory left for a message."""
 SOURCES = ("sandbox.lua", "json.lua", "modules.lua")
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -125,19 +127,26 @@ class State:
             )
         return self._ended(kind.decode(), text)
 
+    def close(self) -> None:
+        """Gives its memory back. Lua holds methods of this object, which holds Lua: neither would go by itself."""
+        del self._lua, self._run
+
     def _ended(self, kind: str, text: bytes) -> bytes:
         facts = {"memory_bytes": self._lua.get_memory_used(), "printed_bytes": self._printed.total}
         if kind == "done":
             head = _message("ended", kind=kind, text="", **facts)
             return b'%b,"values":%b}' % (head[:-1], text)
-        return _message("ended", kind=kind, text=text.decode(errors="replace"), **facts)
+        return _message("ended", kind=kind, text=_begun(text, self._limits["printed_bytes"]), **facts)
 
     def _ask(self, tool: bytes, arguments: bytes) -> bytes:
         """Has a tool called; whoever reads the message limits the time meanwhile."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         name = json.dumps(tool.decode(errors="replace")).encode()
-        self._wire.send(b'{"type":"call","tool":%b,"arguments":%b}' % (name, arguments))
-        reply = self._wire.line()
+        try:
+            self._wire.send(b'{"type":"call","tool":%b,"arguments":%b}' % (name, arguments))
+            reply = self._wire.line()
+        except MemoryError:  # the script could go on, and take this reply for that of its next call
+            os._exit(NO_MEMORY)
         self._admit(len(reply))
         signal.setitimer(signal.ITIMER_REAL, self._time_s + ALARM_S)
         return reply
@@ -166,6 +175,7 @@ def main(lupa_folder: str, limits: dict[str, Any]) -> None:
         asked = json.loads(wire.line())
         _bound_time(asked["time_s"])
         if asked["fresh"]:
+            state.close()
             state = State(lua54, sources, wire, limits)
         ended = state.run(asked["script"].encode(), asked["now_s"], asked["time_s"])
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -193,6 +203,13 @@ def _deny(value: object, name: object, setting: bool) -> object:
 
 def _message(kind: str, /, **fields: object) -> bytes:
     return json.dumps({"type": kind, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _begun(text: bytes, bytes_max: int) -> str:
+    """What was raised, which may be as long as all memory."""
+    if len(text) <= bytes_max:
+        return text.decode(errors="replace")
+    return f"{text[:bytes_max].decode(errors='ignore')} [... {len(text) - bytes_max:,} bytes left out]"
 
 
 def _source(name: str) -> bytes:
