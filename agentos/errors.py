@@ -480,7 +480,9 @@ class ResourceUpgradeRefused(ResourceError):
 
     def __init__(self, resource: str, who: str) -> None:
         self.resource, self.who = resource, who
-        super().__init__(f"resource {resource!r}: {who} reads it and asks to write; give it back first, then borrow anew")
+        super().__init__(
+            f"resource {resource!r}: {who} reads it and asks to write; give it back first, then borrow anew"
+        )
 
 
 class ResourceDeadlock(ResourceError):

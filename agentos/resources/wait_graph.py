@@ -7,7 +7,7 @@ it that waits for nothing is taken to go on, so that nobody is refused who might
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -62,20 +62,30 @@ class WaitGraph:
 
 
 def _stuck(waits: Mapping[Node, Wait]) -> dict[Node, Wait]:
-    """Lets all go on that wait for nothing, then those that waited for these alone, until nothing changes."""
+    """Lets all go on that wait for nothing, then those that waited for these alone, until nothing changes.
+
+    A line is gone through from its begin, so that one pass does for all of it.
+    """
     left = dict(waits)
-    while True:
-        halted = {node for wait in left.values() for node in (wait.waiter, *wait.behind)}
-        ready = [wait.waiter for wait in left.values() if _can_go(wait, halted)]
-        if not ready:
-            return left
-        for waiter in ready:
-            del left[waiter]
+    halted = Counter(node for wait in left.values() for node in _halts(wait))
+    changed = True
+    while changed:
+        changed = False
+        for waiter, wait in list(left.items()):
+            if _can_go(wait, halted):
+                del left[waiter]
+                halted.subtract(_halts(wait))
+                changed = True
+    return left
 
 
-def _can_go(wait: Wait, halted: set[Node]) -> bool:
+def _halts(wait: Wait) -> set[Node]:
+    return {wait.waiter, *wait.behind}
+
+
+def _can_go(wait: Wait, halted: Mapping[Node, int]) -> bool:
     enough: Callable[[Iterable[object]], bool] = any if wait.any_does else all
-    return enough(blocker not in halted for blocker in wait.blockers)
+    return enough(not halted.get(blocker) for blocker in wait.blockers)
 
 
 def _cycle(stuck: Mapping[Node, Wait], first: Wait) -> list[Wait]:

@@ -167,7 +167,7 @@ def test_a_process_whose_parent_has_ended_is_left(command: str) -> None:
         after = left_after_a_while(meter, 0)
 
     assert [leak.kind for leak in found] == ["child"]
-    assert found[0].what.split() == [str(pid), "sleep", "30"]
+    assert found[0].what.split()[0] == str(pid)  # which may still be the shell that becomes it
     assert after == []
 
 

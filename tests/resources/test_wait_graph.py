@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
+from agentos.resources import wait_graph
 from agentos.resources.wait_graph import Node, Wait, WaitGraph
 
 
@@ -130,3 +132,23 @@ def _reaches(place: Place, start: str, going: set[str]) -> bool:
                 seen.add(name)
                 left.append(name)
     return False
+
+
+def test_a_long_line_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round for each that goes would hold up the loop for seconds."""
+    looks = 0
+
+    def counted(wait: Wait, halted: Mapping[Node, int]) -> bool:
+        nonlocal looks
+        looks += 1
+        return can_go(wait, halted)
+
+    made, place = graph()
+    names_ = [f"reader-{number}" for number in range(200)]
+    for number, name in enumerate(names_):
+        place.wait(name, "writer", *names_[:number])
+    can_go = wait_graph._can_go
+    monkeypatch.setattr(wait_graph, "_can_go", counted)
+
+    assert made.deadlock(place.all[names_[-2]]) == []
+    assert looks <= len(names_)

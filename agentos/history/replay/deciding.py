@@ -243,7 +243,12 @@ class Deciding:
         """A turn would begin where none began. It is no divergence when inputs waited: there was no context to pin, or no
         place among the turns at once."""
         state = view.conversation
-        if state is not None and state.waiting and not state.open_turn and state.status is not ConversationStatus.PAUSED:
+        if (
+            state is not None
+            and state.waiting
+            and not state.open_turn
+            and state.status is not ConversationStatus.PAUSED
+        ):
             return None
         return self._divergence(view.next, TurnStarted.kind, {}, {"kind": TurnStarted.kind})
 
