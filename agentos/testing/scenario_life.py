@@ -185,13 +185,15 @@ class Life:
         return carried
 
     async def crash(self) -> Carried:
-        """Dropped as it stands: nothing more is stored, and nobody is told."""
+        """Dropped as it stands: nothing more is stored, and nobody is told. What toolboxes of real kinds hold of this
+        process, which goes on, is given back."""
         carried = self.last_words()
         if isinstance(self.store, (MemoryStore, SQLiteStore)):
             self.store.abandon()
         else:
             await self.store.close()
         await self._let_go()
+        await self.kernel.scope.close()
         return carried
 
     def last_words(self) -> Carried:

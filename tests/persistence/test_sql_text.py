@@ -28,13 +28,13 @@ JOINS = frozenset({"format", "format_map", "join", "replace"})
 
 REVIEWED = {
     ("persistence/postgresql/founding.py", "f'create schema \"{schema}\"'"): "a name that address.py checked",
-    ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max + 1)"): "a number",
-    ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max)"): "a number",
-    ("toolboxes/sqlite/link.py", "f'PRAGMA busy_timeout={round(limits.busy_s * 1000)}'"): "a number",
+    ("resources/kinds/sqlite_connection/link.py", "f'PRAGMA busy_timeout={round(limits.busy_s * 1000)}'"): "a number",
     (
-        "toolboxes/sqlite/link.py",
+        "resources/kinds/sqlite_connection/link.py",
         "f'PRAGMA max_page_count={max(1, limits.database_bytes // page_bytes)}'",
     ): "a number",
+    ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max + 1)"): "a number",
+    ("testing/query_contract.py", "rows.format(CONTRACT_SETTINGS.query_rows_max)"): "a number",
 }
 """What is put together all the same, and why it may be."""
 EXEMPT = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,14 @@ BLOCKS_A_ROUND_MAX = 1
 """Less than the least that a round could leave: an object with its place in a list or a mapping."""
 SEGMENTS = 4
 """What a round leaves is left in each of them; caches that fill, and what is on its way out, come and go."""
+
+
+@pytest.fixture(autouse=True)
+def _what_was_before_is_set_aside() -> Iterator[None]:
+    """Out of the collections that are made here: after some thousand tests it is millions of objects."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def test_every_kind_that_a_kernel_knows_has_its_rounds() -> None:

@@ -42,13 +42,10 @@ class Model:
         self.let_in()
 
     def expire(self, now: float) -> set[int]:
-        """Those whose time was over while they waited; each leaves at its own time."""
-        late = sorted((until, who) for who, _, until in self.line if until is not None and until <= now)
-        gone = set()
-        for _, who in late:
-            if any(who == waiting for waiting, _, _ in self.line):
-                gone.add(who)
-                self.leave(who)
+        """Those whose time is over while they wait. They leave together, however late it is seen: none is let in first."""
+        gone = {who for who, _, until in self.line if until is not None and until <= now}
+        self.line = [waiting for waiting in self.line if waiting[0] not in gone]
+        self.let_in()
         return gone
 
     def let_in(self) -> None:

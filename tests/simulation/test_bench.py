@@ -17,6 +17,7 @@ from agentos.testing.bench import (
     fork_bytes,
     history,
     listing,
+    lua,
     opening,
     postgresql,
     rounds,
@@ -47,6 +48,7 @@ SMALL: dict[str, tuple[Measure, tuple[str, ...]]] = {
     "as-of": (lambda folder: as_of.as_of(folder, entries=900, early=300, rounds=2), tuple(as_of.FIGURES)),
     "erase": (lambda folder: erasing.erasing(folder, 40, repeat=2), tuple(erasing.FIGURES)),
     "borrow": (lambda folder: borrow.borrow(folder, 20, 50), tuple(borrow.FIGURES)),
+    "lua": (lambda folder: lua.lua(folder, workers=1, scripts=2), tuple(lua.FIGURES)),
     "rounds": (lambda folder: rounds.rounds(folder, 2, slow_count=1), tuple(rounds.FIGURES)),
 }
 

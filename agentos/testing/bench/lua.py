@@ -18,14 +18,14 @@ FIGURES = {
 }
 
 
-async def lua(folder: Path) -> Samples:
+async def lua(folder: Path, workers: int = WORKERS, scripts: int = SCRIPTS) -> Samples:
     """A sample is the wall time of one start, or of one script."""
     limits = LuaLimits()
-    starts = [await _start_ms(limits) for _ in range(WORKERS)]
+    starts = [await _start_ms(limits) for _ in range(workers)]
     worker = await LuaWorker.start(limits)
     try:
-        plain = [await _script_ms(worker, "return 1 + 1") for _ in range(SCRIPTS)]
-        calling = [await _script_ms(worker, "return tools.any{number = 1}") for _ in range(SCRIPTS)]
+        plain = [await _script_ms(worker, "return 1 + 1") for _ in range(scripts)]
+        calling = [await _script_ms(worker, "return tools.any{number = 1}") for _ in range(scripts)]
     finally:
         await worker.end()
     found = {"Lua worker": starts, "Lua script": plain, "Lua script with a tool": calling}
