@@ -235,6 +235,18 @@ async def _cancelled_after(steps: int) -> None:
     await asyncio.wait([task])
 
 
+async def test_a_close_that_is_cancelled_ends_all_workers_before_it_goes_on(no_leaks: LeakMeter) -> None:
+    workers = LuaWorkers(limits(), name="calc", prepared=1)
+    await workers.take()
+    closing = asyncio.ensure_future(workers.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+
+    assert closing.cancelled()
+    await no_leaks.check()
+
+
 async def test_a_process_that_does_not_become_ready_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "PROGRAM", "/nowhere/worker.py")
     with pytest.raises(LuaUnavailable, match=r"it ended with exit code 2: .*worker\.py"):

@@ -10,6 +10,7 @@ from agentos.clock import Clock, SystemClock, Timer
 from agentos.errors import AgentosError, ResourceAccessTimeout, ResourceClosed
 from agentos.resources.kinds.lua.limits import LuaLimits
 from agentos.resources.kinds.lua.worker import LuaWorker
+from agentos.resources.process.family import insist
 
 _log = logging.getLogger(__name__)
 
@@ -87,7 +88,11 @@ class LuaWorkers:
             self._taken[worker] = None
 
     async def close(self) -> None:
-        """Ends all of them, those too that somebody has; who waits for one is refused."""
+        """Ends all of them, those too that somebody has; who waits for one is refused. A cancellation goes on when all
+        is done."""
+        await insist(self._close())
+
+    async def _close(self) -> None:
         self._closed = True
         self._stop_timer()
         for place in self._line:
@@ -173,9 +178,11 @@ class LuaWorkers:
 
     async def _start_ahead(self) -> None:
         try:
-            self._ready.append(await LuaWorker.start(self._limits, self._tools, self.name))
+            worker = await LuaWorker.start(self._limits, self._tools, self.name)
         except AgentosError as error:  # who needs one makes it then, and is told
             _log.debug("no worker was prepared for %s: %s", self.name, error)
+        else:
+            self._ready.append(worker)  # to the list of now: those that were idle may have been dropped meanwhile
 
     def _drop_ready(self) -> None:
         self._timer = None
