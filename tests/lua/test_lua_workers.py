@@ -235,7 +235,8 @@ async def _cancelled_after(steps: int) -> None:
     await asyncio.wait([task])
 
 
-async def test_a_close_that_is_cancelled_ends_all_workers_before_it_goes_on(no_leaks: LeakMeter) -> None:
+async def test_a_close_that_is_cancelled_ends_all_workers_before_it_goes_on() -> None:
+    meter = LeakMeter()
     workers = LuaWorkers(limits(), name="calc", prepared=1)
     await workers.take()
     closing = asyncio.ensure_future(workers.close())
@@ -244,7 +245,7 @@ async def test_a_close_that_is_cancelled_ends_all_workers_before_it_goes_on(no_l
     await asyncio.wait([closing])
 
     assert closing.cancelled()
-    await no_leaks.check()
+    await meter.check()
 
 
 async def test_a_process_that_does_not_become_ready_is_told_with_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
