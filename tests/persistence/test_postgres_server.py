@@ -203,15 +203,16 @@ def test_in_the_foreground_it_prints_its_url_and_ends_on_a_signal(number: signal
 
 
 STOPPED = """
-import os, psutil, signal, sys, threading, time
+import os, signal, subprocess, sys
 from agentos.testing import postgres
 
-def press():
-    while not any(child.name() == "initdb" for child in psutil.Process().children()):
-        time.sleep(0.005)
-    os.killpg(0, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
+class Popen(subprocess.Popen):
+    def __init__(self, command, **settings):
+        super().__init__(command, **settings)
+        if command[0].endswith("/initdb"):
+            os.killpg(0, signal.SIGINT)  # as Ctrl-C does: to all processes of the terminal
 
-threading.Thread(target=press).start()
+subprocess.Popen = Popen
 sys.exit(postgres.main())
 """
 

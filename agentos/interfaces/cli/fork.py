@@ -15,9 +15,9 @@ from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here, Invocation
 from agentos.interfaces.cli.output import clipped, put_done, put_json, put_table, say
-from agentos.interfaces.cli.run import driven, end_of_turn
+from agentos.interfaces.cli.run import driven
 from agentos.interfaces.cli.variants import Variant, read_variants, variant_of
-from agentos.interfaces.cli.waiting import wait_for
+from agentos.interfaces.cli.waiting import end_of_turn, wait_for
 from agentos.interfaces.cli.workplace import Network, Selection, Workplace, opened
 from agentos.kernel import Fork, Kernel
 from agentos.kernel import open as open_kernel

@@ -16,7 +16,7 @@ from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.live import live_line
 from agentos.interfaces.cli.output import counted, put_answer, put_json, say
 from agentos.interfaces.cli.prompt.options import PromptOptions, prompt_text
-from agentos.interfaces.cli.waiting import Waited, wait_for
+from agentos.interfaces.cli.waiting import Waited, end_of_turn, wait_for
 from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.kernel.reading import Reading, reading
@@ -89,11 +89,6 @@ async def driven(
             waited = await wait_for(kernel, {talk.id: turn for talk, turn in turns.items()}, stay=wait)
     _show(waited, json=json)
     return _code(waited, interrupts)
-
-
-async def end_of_turn(kernel: Kernel, talk: Conversation) -> RunOutcome | None:
-    """The outcome of the open turn, or of the last one when it has ended meanwhile."""
-    return await kernel.outcome(talk.id) or await Reading(kernel.store).last_outcome(talk.id)
 
 
 async def _tree(store: Reading, text: str) -> set[str]:

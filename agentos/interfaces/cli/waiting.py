@@ -8,7 +8,8 @@ from typing import Any
 
 from agentos.components import CallConfig, ConversationConfig
 from agentos.ids import CallId, ConversationId
-from agentos.kernel import Kernel, RunOutcome
+from agentos.kernel import Conversation, Kernel, RunOutcome
+from agentos.kernel.reading import Reading
 from agentos.kernel.rest import at_rest, open_doubts, open_requests
 
 LOOK_S = 0.05
@@ -59,6 +60,11 @@ async def wait_for(
     if not pending:
         return Waited(outcomes, [], [], kernel)
     return Waited(outcomes, open_requests(kernel), open_doubts(kernel), kernel)
+
+
+async def end_of_turn(kernel: Kernel, talk: Conversation) -> RunOutcome | None:
+    """The outcome of the open turn, or of the last one when it has ended meanwhile."""
+    return await kernel.outcome(talk.id) or await Reading(kernel.store).last_outcome(talk.id)
 
 
 def tool_of(kernel: Kernel, call: CallId) -> str:

@@ -15,7 +15,7 @@ from agentos.interfaces.cli.chat.terminal import EndOfInput, Interrupted
 from agentos.interfaces.cli.errors import Exit, code_of, code_of_outcome, sentence
 from agentos.interfaces.cli.output import counted
 from agentos.interfaces.cli.progress import progress_of
-from agentos.interfaces.cli.waiting import tool_of
+from agentos.interfaces.cli.waiting import end_of_turn, tool_of
 from agentos.kernel import Conversation, Kernel, RunOutcome
 from agentos.kernel.rest import at_rest
 
@@ -72,10 +72,11 @@ class Session:
             self._note(code_of(error))
 
     async def take_up(self, seqs: Mapping[str, int]) -> None:
-        """The open turn of the conversation, to its end, if there is one. seqs: how far each log of its tree is known."""
+        """The turn that `recover` took up, to its end, which may have come already. seqs: how far each log of its tree is
+        known."""
         if self.talk is not None and self._follower is not None:
             self._follower.attach(seqs)
-            await self._turn(self.kernel.outcome(self.talk.id))
+            await self._turn(end_of_turn(self.kernel, self.talk))
 
     def follow(self, talk: Conversation, after: int = 0) -> None:
         """Prints what happens from here on; without effect when that is done already."""
