@@ -10,15 +10,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, closing, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from agentos.interfaces.cli import main
+from tests.cli.forks import Forks
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 60
+_OF_THE_START = ("PYTHON", "LC_", "LANG", "LD_")
 _HIDDEN = ("AGENTOS_STORE", "AGENTOS_DEBUG", "NO_COLOR", "PYTHONUTF8", "PYTHONIOENCODING")
 
 
@@ -47,17 +50,12 @@ class Cli:
         env: Mapping[str, str] | None = None,
         folder: Path | None = None,
     ) -> Result:
-        """Runs to the end, and checks the exit code."""
-        ended = subprocess.run(
-            command(words),
-            input=stdin.encode(),
-            capture_output=True,
-            cwd=folder or self.folder,
-            env=environment(env),
-            timeout=LIMIT_S,
-            check=False,
+        """Runs to the end, and checks the exit code. What the interpreter reads at its start needs one of its own."""
+        run = _interpreted if any(name.startswith(_OF_THE_START) for name in env or ()) else _forks().run
+        ended, out, err = run(
+            words, stdin=stdin.encode(), cwd=folder or self.folder, env=environment(env), timeout_s=LIMIT_S
         )
-        result = Result(ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+        result = Result(ended, out.decode(), err.decode())
         assert result.code == code, f"{words} ended with {result.code}, not {code}:\n{result.err}\n{result.out}"
         return result
 
@@ -121,6 +119,20 @@ class Cli:
         while not _holds(holds):
             assert time.monotonic() < end, "it never came true"
             time.sleep(0.05)
+
+
+@cache
+def _forks() -> Forks:
+    return Forks(ROOT)
+
+
+def _interpreted(
+    words: Sequence[str], *, stdin: bytes, cwd: Path, env: Mapping[str, str], timeout_s: float
+) -> tuple[int, bytes, bytes]:
+    ended = subprocess.run(
+        command(words), input=stdin, capture_output=True, cwd=cwd, env=env, timeout=timeout_s, check=False
+    )
+    return ended.returncode, ended.stdout, ended.stderr
 
 
 def _written(stream: TextIOWrapper) -> str:
