@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from agentos.resources.folders.file_sandbox import FileSandbox
 from agentos.resources.kinds.jsonrpc import ExchangeLimits, JsonRpcLimits
 from agentos.resources.kinds.process import KeptLimits
 from agentos.resources.process.process import ProcessLimits
-from agentos.resources.process.sandbox import FileSandbox
 from agentos.toolboxes.jsonrpc import JsonRpcToolbox
 from agentos.toolboxes.python import PythonToolbox, tool
 from agentos.toolboxes.script import ScriptToolbox

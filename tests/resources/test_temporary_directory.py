@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import ResourceClosed
-from agentos.resources.kinds import tempdir
-from agentos.resources.kinds.tempdir import PathRefused, TempDir, temporary_directory
+from agentos.resources.folders.below import PathRefused
+from agentos.resources.folders.emptying import GONE_PREFIX
+from agentos.resources.kinds.tempdir import TempDir, temporary_directory
 from agentos.resources.scope import Level, Scope
 
 pytestmark = pytest.mark.usefixtures("tmp_path", "no_leaks")
@@ -135,7 +136,7 @@ async def test_a_tree_of_any_depth_goes() -> None:
 
 async def test_names_that_it_would_itself_give_and_odd_ones_go() -> None:
     folder = TempDir()
-    for name in (f"{tempdir.PREFIX}gone-0", f"{tempdir.PREFIX}gone-1", "-rf", "a\nb", "ä", os.fsdecode(b"\xff\xfe")):
+    for name in (f"{GONE_PREFIX}0", f"{GONE_PREFIX}1", "-rf", "a\nb", "ä", os.fsdecode(b"\xff\xfe")):
         (folder.path / name / "inner").mkdir(parents=True)
     await folder.close()
 
@@ -168,7 +169,7 @@ async def test_a_folder_that_goes_on_being_filled_ends_with_an_error_that_names_
 ) -> None:
     """Whoever fills it is quicker than we are: each look finds another file."""
     folder = TempDir()
-    descriptors, number = [folder._folder], 0
+    descriptors, number = [folder._folder._descriptor], 0
     listed = os.listdir
 
     def refilled(where: int | str) -> list[str]:
@@ -179,7 +180,7 @@ async def test_a_folder_that_goes_on_being_filled_ends_with_an_error_that_names_
         return listed(where)
 
     with monkeypatch.context() as patch:
-        patch.setattr("agentos.resources.kinds.tempdir.os.listdir", refilled)
+        patch.setattr("agentos.resources.folders.emptying.os.listdir", refilled)
         with pytest.raises(OSError, match="something goes on filling the folder") as refused:
             await folder.close()
     for file in folder.path.iterdir():
@@ -202,7 +203,7 @@ async def test_what_cannot_be_removed_keeps_nothing_else_from_going(monkeypatch:
         unlink(name, **where)
 
     with monkeypatch.context() as patch:
-        patch.setattr("agentos.resources.kinds.tempdir.os.unlink", refused)
+        patch.setattr("agentos.resources.folders.emptying.os.unlink", refused)
         with pytest.raises(OSError, match=r"Operation not permitted \(1 of them left\)") as told:
             await folder.close()
     left = [path for path in folder.path.rglob("*") if path.is_file()]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentos.ids import Name
-from agentos.resources.process.sandbox import FileSandbox
+from agentos.resources.folders.file_sandbox import FileSandbox
 from agentos.toolboxes.system import SystemToolbox
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from agentos.errors import ConfigurationError
-from agentos.resources.process.sandbox import FILE_BYTES_MAX, FileKind, FileRefused, FileSandbox
-from agentos.resources.process.sandbox_rules import DEPTH_MAX, RULES_MAX, matches
+from agentos.resources.folders.entries import FileKind
+from agentos.resources.folders.file_sandbox import FILE_BYTES_MAX, FileRefused, FileSandbox
+from agentos.resources.folders.sandbox_rules import DEPTH_MAX, RULES_MAX, matches
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from agentos.components import Outcome
 from agentos.kernel import RunOutcome
-from agentos.resources.process.sandbox import FileSandbox
+from agentos.resources.folders.file_sandbox import FileSandbox
 from agentos.toolboxes.sqlite import SqliteToolbox
 from agentos.toolboxes.system import SystemToolbox
 from tests.support import Mind, call, calls, lab, results, until

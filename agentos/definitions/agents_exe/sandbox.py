@@ -44,7 +44,7 @@ class Sandboxes:
 
     def check(self, found: FoundSandbox) -> None:
         """Tells what is wrong with the rules of a sandbox, each with its place."""
-        from agentos.resources.process.sandbox_rules import rule_of
+        from agentos.resources.folders.sandbox_rules import rule_of
 
         def tell(keys: Keys, what: str) -> None:
             self._notes.error((*found.keys, *keys), what)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 from typing import Any, BinaryIO
 
+from agentos.resources.folders.file_sandbox import FileRefused, FileSandbox
 from agentos.resources.process.output import CHUNK_BYTES, Output
-from agentos.resources.process.sandbox import FileRefused, FileSandbox
 from agentos.toolboxes.results import Media
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (

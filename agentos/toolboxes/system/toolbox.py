@@ -20,9 +20,9 @@ from agentos.components import Access, EffectClass, ToolboxSharing, ToolSpec
 from agentos.errors import ConfigurationError
 from agentos.ids import Name
 from agentos.ports import CallContext
+from agentos.resources.folders.file_sandbox import FileRefused, FileSandbox
+from agentos.resources.folders.sandbox_rules import near
 from agentos.resources.process.descendants import Keeper
-from agentos.resources.process.sandbox import FileRefused, FileSandbox
-from agentos.resources.process.sandbox_rules import near
 from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
 from agentos.toolboxes.script.files import openness

@@ -1,9 +1,9 @@
 """Which files a toolbox may touch: rules over canonical paths, and an opening that nobody can swap a link into.
 
 A path is resolved first, links and `..` and all, and what it then names is judged. What is not allowed and what does not
-exist give the same answer. A file is opened part by part from the root, each part by the descriptor of its folder and
-without following a link, so that what is read is what was judged. The size of a file and its being a regular one are
-asked of the open descriptor. The kernel's own file systems (/proc, /sys, /dev) are closed under every rule.
+exist give the same answer. A file is opened part by part from the root, without following a link (see `below`), so that
+what is read is what was judged. Its size is asked of the open descriptor. The kernel's own file systems (/proc, /sys, /dev)
+are closed under every rule.
 
 Not seen: a hard link inside to a file that also has a name outside.
 """
@@ -15,43 +15,23 @@ import errno
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from pathlib import Path, PurePath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from agentos.errors import AgentosError, ConfigurationError
-from agentos.resources.process.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
+from agentos.resources.folders.below import FOLDER, PATH_CHARS_MAX, PathRefused, folder_below, open_regular
+from agentos.resources.folders.entries import Entry, entry_of
+from agentos.resources.folders.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
 
 FILE_BYTES_MAX = 50 * 1024 * 1024
 """How large a file may be that is read, where the sandbox does not say."""
-PATH_CHARS_MAX = 4_096
 _KEYS = ["fsbPredicate", "fsbMaxFileSize", "fsbName"]
 _CLOSED = tuple(PurePath(path) for path in ("/proc", "/sys", "/dev"))
-_NO_LINKS = os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = _NO_LINKS | os.O_DIRECTORY | getattr(os, "O_PATH", 0)
-_READ = _NO_LINKS | os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _SWAPPED = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENOENT})
 
 
 class FileRefused(AgentosError):
     """A path that a sandbox does not let through; the text names it and why."""
-
-
-class FileKind(Enum):
-    """What stands in a folder."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    LINK = "link"
-    OTHER = "other"
-
-
-class Entry(NamedTuple):
-    """One thing in a folder; size_bytes of a file alone."""
-
-    name: str
-    kind: FileKind
-    size_bytes: int | None
 
 
 class FileSandbox:
@@ -93,7 +73,7 @@ class FileSandbox:
         canonical = self._canonical(path)
         if not self._judge(canonical, _stat_of(canonical)):
             raise self._refusal(path)
-        with self._opened(canonical, path, _READ) as descriptor:
+        with self._opened(canonical, path, os.O_RDONLY) as descriptor:
             found = os.fstat(descriptor)
             self._check_open(canonical, found, path)
             return os.fdopen(os.dup(descriptor), "rb")
@@ -109,7 +89,7 @@ class FileSandbox:
             raise self._refusal(path)
         if found is None or not stat.S_ISDIR(found.st_mode):
             raise FileRefused(f"{path!r} is no folder")
-        with self._opened(canonical, path, _NO_LINKS | os.O_RDONLY | os.O_DIRECTORY) as descriptor:
+        with self._opened(canonical, path, FOLDER) as descriptor:
             with os.scandir(descriptor) as entries:
                 names = [entry.name for entry, _ in zip(entries, range(scan_max + 1), strict=False)]
             shown = (self._entry(canonical, name, descriptor) for name in sorted(names[:scan_max]))
@@ -121,12 +101,10 @@ class FileSandbox:
         except OSError:  # gone meanwhile
             return None
         if stat.S_ISLNK(found.st_mode):
-            return Entry(name, FileKind.LINK, None) if self.allows(str(folder / name)) else None
-        if not self._judge(folder / name, found):
-            return None
-        if stat.S_ISREG(found.st_mode):
-            return Entry(name, FileKind.FILE, found.st_size)
-        return Entry(name, FileKind.DIRECTORY if stat.S_ISDIR(found.st_mode) else FileKind.OTHER, None)
+            shown = self.allows(str(folder / name))
+        else:
+            shown = self._judge(folder / name, found)
+        return entry_of(name, found) if shown else None
 
     def _canonical(self, path: str) -> Path:
         """Where a path leads, as far as it exists. Raises FileRefused for what is no path."""
@@ -159,6 +137,8 @@ class FileSandbox:
         """A descriptor of what stands at a canonical path, reached without following a link. Raises FileRefused."""
         try:
             descriptor = _descend(canonical, flags)
+        except PathRefused as error:
+            raise FileRefused(f"{path!r} is no regular file") from error
         except OSError as error:
             if error.errno in _SWAPPED:
                 raise self._refusal(path) from error
@@ -173,22 +153,11 @@ class FileSandbox:
 
 
 def _descend(canonical: Path, flags: int) -> int:
-    """Opens part by part. What is not to be a folder is looked at before it is opened, so that no device is."""
-    parts = canonical.parts
-    folder = os.open(parts[0], _FOLDER)
-    try:
-        for part in parts[1:-1]:
-            folder, above = os.open(part, _FOLDER, dir_fd=folder), folder
-            os.close(above)
-        if len(parts) == 1:
-            return os.open(parts[0], flags)
-        if not flags & os.O_DIRECTORY and not stat.S_ISREG(
-            os.stat(parts[-1], dir_fd=folder, follow_symlinks=False).st_mode
-        ):
-            raise FileRefused(f"{str(canonical)!r} is no regular file")
-        return os.open(parts[-1], flags, dir_fd=folder)
-    finally:
-        os.close(folder)
+    """Opens part by part from the root, a folder if the flags say so. Raises PathRefused for what is no regular file."""
+    root, *parts = canonical.parts
+    *above, name = parts or ["."]
+    with folder_below(os.open(root, FOLDER), above) as folder:
+        return os.open(name, flags, dir_fd=folder) if flags & os.O_DIRECTORY else open_regular(folder, name, flags)
 
 
 def _stat_of(canonical: Path) -> os.stat_result | None:
