@@ -6,9 +6,12 @@ from collections.abc import Collection
 
 import psutil
 
+from agentos.resources.process.warden import WARDEN
+
 
 def own_children() -> list[psutil.Process]:
-    return psutil.Process().children()
+    """Those that this process started or adopted, but for the warden of its families, which lives as long as any may."""
+    return [child for child in psutil.Process().children() if child.pid != WARDEN.pid]
 
 
 def new_processes(before: Collection[psutil.Process]) -> list[psutil.Process]:

@@ -156,6 +156,23 @@ async def test_one_that_does_not_come_up_again_is_given_up() -> None:
     assert state is ProcessState.FAILED
 
 
+async def test_one_that_is_renewed_is_started_again_and_one_that_ran_is_another_then() -> None:
+    uses, clock = Uses(), ManualClock()
+    process = kept(ECHO, uses, clock, restarts_max=0)
+    await process.open()
+    first = process.pid
+    process.end("is of no more use")
+    await uses.all[0].gone.wait()
+    with pytest.raises(ProcessGaveUp):
+        await process.ready()
+    gave_up = process.renew()
+    second = (await process.ready()).pid
+    await process.close()
+
+    assert (gave_up, process.renew()) == (True, False)
+    assert first != second
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

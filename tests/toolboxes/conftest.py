@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agentos.clock import Clock, SystemClock
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
@@ -27,6 +28,7 @@ class CallOf:
         self.attempt = 1
         self.key = key
         self.timeout_s = timeout_s
+        self.clock: Clock = SystemClock()
         self.lineage = Lineage()
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:

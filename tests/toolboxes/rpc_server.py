@@ -20,7 +20,22 @@ NUMBERS = {
     "additionalProperties": False,
 }
 ANY: dict[str, Any] = {"type": "object"}
-NAMES = ["env", "exit", "fail", "flood", "gather", "late", "lie", "long", "note", "parts", "show", "twice", "wait"]
+NAMES = [
+    "env",
+    "exit",
+    "fail",
+    "flood",
+    "gather",
+    "late",
+    "lie",
+    "long",
+    "note",
+    "parts",
+    "show",
+    "twice",
+    "until",
+    "wait",
+]
 TOOLS: list[dict[str, Any]] = [
     {"name": "add", "description": "Adds.", "schema": NUMBERS, "effect": "pure", "access": "read"},
     {"name": "vanish", "description": "Ends at once.", "schema": ANY, "effect": "pure"},
@@ -69,6 +84,13 @@ class Server:
         self.waiting.append(number)
         if path := params["arguments"].get("touch"):
             Path(path).touch()
+
+    def do_until(self, number: int, params: dict[str, Any]) -> None:
+        """Answers once a file is there; hears nothing meanwhile."""
+        Path(params["arguments"]["touch"]).touch()
+        while not Path(params["arguments"]["path"]).exists():
+            time.sleep(0.01)
+        say({"id": number, "result": "it came"})
 
     def do_gather(self, number: int, params: dict[str, Any]) -> None:
         """Answers all that wait, the last one first, once there are so many."""

@@ -11,13 +11,14 @@ import pytest
 
 from agentos.components import CallStatus, EffectClass, ToolboxState, ToolboxStatus
 from agentos.definitions import AgentSpec, load_agent
-from agentos.errors import ConfigurationError, KernelClosed
+from agentos.errors import ConfigurationError, KernelClosed, ProcessGaveUp
 from agentos.ids import Kind, hashed_id
 from agentos.kernel import Kernel
 from agentos.kernel import open as open_kernel
 from agentos.resources.kinds.jsonrpc import JsonRpcLimits
 from agentos.resources.kinds.process import KeptLimits
 from agentos.resources.process.command import ProcessLimits
+from agentos.settings import Settings
 from agentos.testing.leaks import leak_meter
 from agentos.toolboxes.jsonrpc import JsonRpcToolbox
 from tests.support import Mind, call, calls
@@ -75,6 +76,31 @@ async def test_a_process_that_gave_up_is_a_toolbox_in_state_error_for_all_to_see
     assert shown[0].startswith("not run: toolbox desk: ended again after 0 restarts within 60 s")
     assert state is not None
     assert (state.status, state.problem.startswith("the process ended again")) == (ToolboxStatus.ERROR, True)
+
+
+async def test_the_release_of_its_toolbox_begins_a_process_that_gave_up_anew() -> None:
+    mind = Mind(calls(call("vanish")), "oh", "no tools", calls(call("add", a=1, b=2)), "three")
+    async with open_kernel("memory:", settings=Settings(follow_files=False)) as kernel:
+        toolbox = box(restarts_max=0)
+        conversation = await started(kernel, mind, toolbox)
+        await conversation.ask("go")
+        assert toolbox.process is not None
+        with pytest.raises(ProcessGaveUp):
+            await toolbox.process.ask("call", {})
+        await kernel.refresh()
+        await conversation.ask("again")
+        offered = [len(request.context.tools) for request in mind.requests]
+        broken = kernel.world.get(hashed_id(Kind.TOOLBOX, "desk"), ToolboxState)
+        released = await kernel.release("desk")
+        sound = kernel.world.get(hashed_id(Kind.TOOLBOX, "desk"), ToolboxState)
+        await conversation.ask("now")
+        found = await statuses(kernel, conversation)
+
+    assert broken is not None
+    assert sound is not None
+    assert (broken.status, sound.status, sound.problem) == (ToolboxStatus.ERROR, ToolboxStatus.READY, "")
+    assert "'agentos release desk' has it started again" in broken.problem
+    assert (released, offered[-1], found[-1], mind.results) == (1, 0, "done", ["3"])
 
 
 async def test_other_tools_that_a_process_offers_after_a_restart_are_those_of_the_next_turn(tmp_path: Path) -> None:

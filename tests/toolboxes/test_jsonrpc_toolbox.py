@@ -264,8 +264,66 @@ async def test_a_process_that_ends_too_often_is_given_up_and_seen_to_be() -> Non
     assert again == failed
     assert (state, started, changed) == (ProcessState.FAILED, 3, True)
     assert unavailable == (
-        "the process ended again after 2 restarts within 60 s, so it is not started any more; it ended with exit code 4"
+        "the process ended again after 2 restarts within 60 s, so it is not started any more; it ended with exit code 4;"
+        " 'agentos release desk' has it started again"
     )
+
+
+async def test_one_that_gave_up_is_started_again_once_it_is_renewed_and_counts_anew() -> None:
+    async with opened(clock=ManualClock(), limits=limits({"restarts_max": 1})) as toolbox:
+        for _ in range(2):
+            await ask(toolbox, "vanish")
+        refused = await ask(toolbox, "add", a=1, b=2)
+        renewed = await toolbox.renew()
+        await toolbox.reload()
+        standing = (toolbox.unavailable, toolbox.problems)
+        answer = await ask(toolbox, "add", a=1, b=2)
+        for _ in range(2):
+            await ask(toolbox, "vanish")
+        again = await ask(toolbox, "add", a=1, b=2)
+
+    assert isinstance(refused, Failed)
+    assert refused.text.endswith("'agentos release desk' has it started again")
+    assert (renewed, standing, answer) == (1, ("", ()), 3)
+    assert again == refused
+
+
+async def test_a_renewed_process_answers_what_it_was_asked_before_another_one_is_asked(tmp_path: Path) -> None:
+    there, door = tmp_path / "there", tmp_path / "door"
+    async with opened() as toolbox:
+        before = await ask(toolbox, "show")
+        asked = asyncio.create_task(ask(toolbox, "until", touch=str(there), path=str(door)))
+        await seen(there)
+        renewing = asyncio.create_task(toolbox.renew())
+        await asyncio.sleep(0)
+        late = asyncio.create_task(ask(toolbox, "show"))
+        door.touch()
+        told, renewed, after = await asyncio.gather(asked, renewing, late)
+
+    assert (told, renewed) == ("it came", 1)
+    assert after["pid"] != before["pid"]
+
+
+async def test_a_process_that_does_not_answer_in_time_is_let_go_all_the_same(tmp_path: Path) -> None:
+    async with opened() as toolbox:
+        asked = asyncio.create_task(ask(toolbox, "until", touch=str(tmp_path / "there"), path=str(tmp_path / "never")))
+        await seen(tmp_path / "there")
+        assert toolbox.process is not None
+        renewed = await toolbox.process.renew(0.05)
+        cut = await asked
+        answer = await ask(toolbox, "add", a=1, b=2)
+
+    assert renewed
+    assert cut == CutOff(Name("process"), "toolbox desk: was let go, for another one")
+    assert answer == 3
+
+
+async def test_there_is_nothing_to_renew_of_a_toolbox_that_is_not_open() -> None:
+    toolbox = box()
+    assert await toolbox.renew() == 0
+    async with opened() as closed:
+        pass
+    assert await closed.renew() == 0
 
 
 async def test_restarts_that_lie_far_apart_are_not_counted_together() -> None:
@@ -368,9 +426,9 @@ async def test_a_process_that_does_not_describe_itself_cannot_be_opened(words: l
     problems, tools = toolbox.problems, toolbox.tools()
     await toolbox.close()
 
-    assert [problem.place for problem in problems] == ["tools[15]"]
+    assert [problem.place for problem in problems] == ["tools[16]"]
     assert "'no name'" in problems[0].reason.replace('"', "'")
-    assert len(tools) == 15
+    assert len(tools) == 16
 
 
 async def test_a_process_that_is_not_ready_in_time_is_ended() -> None:

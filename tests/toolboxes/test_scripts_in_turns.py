@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from agentos.components import Verdict
 from agentos.events.model import ToolCall
+from agentos.kernel.rest import open_requests
 from agentos.resources.process.process import ProcessLimits
 from agentos.toolboxes.script import ScriptToolbox
-from tests.support import Mind, call, calls, entries_of, lab
+from tests.support import Mind, call, calls, entries_of, lab, until
 from tests.toolboxes.test_script_portal import ASK, TOOL
 
 Write = Callable[..., Path]
@@ -70,3 +73,19 @@ async def test_what_a_script_calls_is_judged_like_a_call_of_the_model(script: Wr
         ("open", "done", 1),
         ("secret", "denied", 1),
     ]
+
+
+async def test_a_script_waits_for_a_person_as_long_as_that_takes(script: Write, tmp_path: Path) -> None:
+    script("asking", ASK, TOOL, portal=True)
+    script("open", 'echo "open to $1"', [{**TOOL[0], "name": "n"}])
+    mind = Mind(calls(ToolCall("asking", {"tool": "open"})), "done")
+    policy = [{"tool": "open", "verdict": "ask"}]
+    async with lab(mind, toolboxes=[box(tmp_path)], policy=policy, approval="park", tool_s=5) as here:
+        conversation = await here.start()
+        asked = asyncio.ensure_future(conversation.ask("go"))
+        await until(lambda: open_requests(here.kernel))
+        await here.advance(500)
+        await conversation.answer(open_requests(here.kernel)[0], Verdict.ALLOW, by="ann")
+        await asked
+
+    assert mind.results[0].strip() == "open to 1"

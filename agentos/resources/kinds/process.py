@@ -10,71 +10,24 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
-
-import msgspec
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Pattern
-from agentos.errors import ProcessError, ProcessGaveUp, ProcessLost, ProcessNotStarted, ResourceClosed
+from agentos.errors import ProcessError, ProcessGaveUp, ProcessLost, ProcessNotStarted, ResourceClosed, ResourceError
+from agentos.resources.account import Place, process_place
 from agentos.resources.borrowing import Bounds, Factory, Takes
-from agentos.resources.process.command import Command, ProcessLimits
+from agentos.resources.kinds.kept import KeptLimits, ProcessState, Program, Use
+from agentos.resources.process.command import Command
 from agentos.resources.process.descendants import MARK, Keeper
 from agentos.resources.process.family import insist
 from agentos.resources.process.live import LiveProcess
 from agentos.resources.process.reasons import code_text, reason_of
+from agentos.resources.process.tasks import cancelled, happens, joined
 from agentos.resources.registry import ResourceKind
 from agentos.resources.scope import Level
 
-
-class KeptLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of a process that stays.
-
-    From its start until it is ready it has start_s, and close_s to end by itself once its stdin is closed; what follows
-    stands in process. It is started anew at most restarts_max times within restarts_s. unread_bytes bounds what it was
-    sent and has not read. Descendants that it left to us are reaped every reap_s.
-    """
-
-    start_s: float = 30.0
-    close_s: float = 2.0
-    restarts_max: int = 3
-    restarts_s: float = 60.0
-    unread_bytes: int = 16 * 1024 * 1024
-    reap_s: float = 30.0
-    process: ProcessLimits = ProcessLimits()
-
-
-class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run: argv[0] is an absolute path, environment is all that it sees, but for the mark of its own."""
-
-    argv: tuple[str, ...]
-    environment: dict[str, str]
-    cwd: str
-
-
-class Use(Protocol):
-    """What one incarnation of a process is used for."""
-
-    def heard(self, chunk: memoryview) -> None:
-        """A chunk of its stdout; its memory is used again afterwards. Never raises."""
-
-    async def prepare(self, live: LiveProcess) -> None:
-        """Makes it ready, within start_s. Whatever it raises is why it was not started."""
-
-    def lost(self, error: ProcessLost) -> None:
-        """It has ended, and all that was awaited of it will not come. Never raises."""
-
-
-class ProcessState(Enum):
-    """Where a kept process stands: down is dead and started anew when asked for, failed is given up."""
-
-    STARTING = "starting"
-    READY = "ready"
-    DOWN = "down"
-    FAILED = "failed"
-    CLOSED = "closed"
+__all__ = ["PROCESS", "KeptLimits", "KeptProcess", "ProcessState", "Program", "Use", "bounds_of", "kept_process"]
 
 
 class KeptProcess:
@@ -103,6 +56,8 @@ class KeptProcess:
         self._settled = asyncio.Event()
         self._end_asked = asyncio.Event()
         self._end_reason = ""
+        self._end_at_once = self._renewed = False
+        self._asked: Place | None = None
 
     async def open(self) -> None:
         """Starts it for the first time. Raises ProcessNotStarted, and then there is nothing to close."""
@@ -149,9 +104,23 @@ class KeptProcess:
         assert self._live is not None, "a healthy process runs"
         return self._live
 
-    def end(self, reason: str) -> None:
-        """Has the process that runs now ended, which is of no more use; the next one to ask gets another."""
+    def renew(self) -> bool:
+        """Lets the process that runs now go, and forgets how often it has ended: the next to ask has another one started,
+        also when this one had given up. False when there was neither."""
+        gave_up, runs = self.state is ProcessState.FAILED, self.healthy()
+        self._restarts.clear()
+        if gave_up:
+            self._error, self._state = None, ProcessState.DOWN
+        if runs:
+            self.end("was let go, for another one")
+        self._renewed = gave_up or runs
+        return self._renewed
+
+    def end(self, reason: str, *, at_once: bool = False) -> None:
+        """Has the process that runs now ended, which is of no more use; the next one to ask gets another. at_once: without
+        a grace to heed SIGTERM."""
         self._end_reason = self._end_reason or reason
+        self._end_at_once = self._end_at_once or at_once
         self._end_asked.set()
 
     async def close(self) -> None:
@@ -162,7 +131,9 @@ class KeptProcess:
         self._closed = True
         self._wanted.set()
         self._end_asked.set()
-        await insist(_joined(owner))
+        if self._asked is not None:
+            self._asked.refuse(ResourceClosed(self.name))
+        await insist(joined(owner))
 
     async def _own(self) -> None:
         keeper = Keeper()
@@ -181,14 +152,15 @@ class KeptProcess:
             keeper.close()
 
     def _may_start(self) -> bool:
-        """Counts a start that is not the first one."""
+        """Counts a start that is not the first one, nor the first one since it was renewed."""
         now = self._clock.monotonic()
         while self._restarts and now - self._restarts[0] >= self.limits.restarts_s:
             self._restarts.popleft()
-        if self.started and len(self._restarts) >= self.limits.restarts_max:
+        counts, self._renewed = self.started > 0 and not self._renewed, False
+        if counts and len(self._restarts) >= self.limits.restarts_max:
             self._give_up()
             return False
-        if self.started:
+        if counts:
             self._restarts.append(now)
         self.started += 1
         return True
@@ -203,12 +175,12 @@ class KeptProcess:
 
     async def _live_once(self) -> None:
         """One incarnation, from its start to its end."""
-        self._state, self._end_reason = ProcessState.STARTING, ""
+        self._state, self._end_reason, self._end_at_once = ProcessState.STARTING, "", False
         self._end_asked.clear()
         use, mark = self._use(), f"{self.name}:{self.started}"
         try:
-            live = self._spawn(use, mark)
-        except (OSError, ValueError) as error:
+            live = self._spawn(use, mark, await self._place())
+        except (OSError, ValueError, ResourceError) as error:
             self._down(ProcessNotStarted(self.name, f"could not be started: {self._reason(error)}"))
             return
         unready: str | None = ""
@@ -226,7 +198,7 @@ class KeptProcess:
         asked = "was closed" if self._closed else self._end_reason
         code = 0
         try:
-            code = await live.end(self.limits.close_s if self._closed else 0.0)
+            code = await live.end(self.limits.close_s if self._closed else 0.0, at_once=self._end_at_once)
         finally:
             how = asked or ("closed its pipes, and was ended" if live.was_stopped else f"ended with {code_text(code)}")
             lost = ProcessLost(self.name, how, live.last_words())
@@ -237,19 +209,27 @@ class KeptProcess:
     def _down(self, error: ProcessError) -> None:
         self._error, self._state = error, ProcessState.DOWN
 
-    def _spawn(self, use: Use, mark: str) -> LiveProcess:
+    async def _place(self) -> Place | None:
+        """Among the processes that there may be, waited for in start_s; who closes it waits for nothing."""
+        self._asked = place = process_place(self.name, kept=True)
+        try:
+            return await place.take(self.limits.start_s) if place is not None else None
+        finally:
+            self._asked = None
+
+    def _spawn(self, use: Use, mark: str, place: Place | None) -> LiveProcess:
         command = Command(
             argv=list(self.program.argv),
             environment={**self.program.environment, MARK: mark},
             cwd=self.program.cwd,
             mark=mark,
         )
-        return LiveProcess(command, self.limits.process, use.heard, self.limits.unread_bytes)
+        return LiveProcess(command, self.limits.process, use.heard, self.limits.unread_bytes, place)
 
     async def _prepared(self, use: Use, live: LiveProcess) -> str | None:
         """Makes it ready, and gives None then; else why it is not, empty when it has ended."""
         preparing = asyncio.create_task(use.prepare(live))
-        others = [asyncio.create_task(one) for one in (live.wait_lost(), _event(self._end_asked))]
+        others = [asyncio.create_task(one) for one in (live.wait_lost(), happens(self._end_asked))]
         try:
             tasks = {preparing, *others}
             await asyncio.wait(tasks, timeout=self.limits.start_s, return_when=asyncio.FIRST_COMPLETED)
@@ -258,17 +238,17 @@ class KeptProcess:
                 return "" if lost else f"was not ready in {self.limits.start_s:g} s (start_s)"
             return None if preparing.exception() is None else f"was not ready: {preparing.exception()}"
         finally:
-            await _cancelled(preparing, *others)
+            await cancelled(preparing, *others)
 
     async def _until_lost(self, live: LiveProcess) -> None:
-        news = [asyncio.create_task(one) for one in (live.wait_lost(), _event(self._end_asked))]
+        news = [asyncio.create_task(one) for one in (live.wait_lost(), happens(self._end_asked))]
         try:
             while not (await asyncio.wait(news, timeout=self.limits.reap_s, return_when=asyncio.FIRST_COMPLETED))[0]:
                 live.reap()
         finally:
-            await _cancelled(*news)
+            await cancelled(*news)
 
-    def _reason(self, error: OSError | ValueError) -> str:
+    def _reason(self, error: OSError | ValueError | ResourceError) -> str:
         if isinstance(error, OSError):
             return reason_of(error, Path(self.program.argv[0]), Path(self.program.cwd))
         return str(error)
@@ -313,24 +293,3 @@ PROCESS = ResourceKind(
     name="process", factory=kept_process, pattern=Pattern.STATELESS, bounds=bounds_of(KeptLimits()), level=Level.TOOLBOX
 )
 """How often it may be used at once is for those to say who speak with it."""
-
-
-async def _event(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _joined(task: asyncio.Task[None]) -> None:
-    await asyncio.wait([task])
-    if not task.cancelled() and (error := task.exception()) is not None:
-        raise error
-
-
-async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
-    """Until none of them runs any more."""
-    for task in tasks:
-        task.cancel()
-    await insist(_all_done(tasks))
-
-
-async def _all_done(tasks: tuple[asyncio.Task[Any], ...]) -> None:
-    await asyncio.gather(*tasks, return_exceptions=True)

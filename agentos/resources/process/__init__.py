@@ -1,4 +1,4 @@
-"""Processes, threads and files: what a live thing that runs outside of us is made of, and how all of it is ended."""
+"""Processes and threads: what a live thing that runs outside of us is made of, and how all of it is ended."""
 
 from agentos.resources.process.descendants import MARK, Keeper
 from agentos.resources.process.output import Output

@@ -1,12 +1,14 @@
 """Finds and ends the processes that a call leaves behind.
 
 A script's own session is one process group, which one signal reaches. A grandchild that made a session of its own is
-found in three ways: by its parent, as long as that lives; else among our own children, because on Linux this process
-adopts its orphaned descendants while a `Keeper` is open; and there by the mark that every process of a call inherits
-in its environment. A descendant that first loses its parent and then its environment is not found.
+found by its parent, as long as that lives; else among our own children, because on Linux this process adopts its orphaned
+descendants while a `Keeper` is open. There it is known by the tag that its family was given (see `survivors`), whatever
+it did to its session and environment. Where tags do not work, by its session, and by the mark that every process of a
+call inherits in its environment: then one that loses all of these is not found.
 
-Adopted processes that end by themselves have to be reaped by us, but a dead process tells nothing of where it came
-from. `dead_orphans` takes those for a call's own that began after it, in a session that nobody here made.
+Adopted processes that end by themselves have to be reaped by us. A dead one keeps its tag; where tags do not work it tells
+nothing of where it came from, and `dead_orphans` takes those for a call's own that began after it, in a session that
+nobody here made.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ from collections.abc import Set
 from pathlib import Path
 from typing import NamedTuple
 
+from agentos.resources.process.survivors import Process, children_of, children_of_thread, stat_of, tag_of
+from agentos.resources.process.warden import WARDEN, Tag
+
 _log = logging.getLogger(__name__)
 MARK = "AGENTOS_CALL"
 """The environment variable that marks every process of a call with the call's key."""
@@ -31,22 +36,17 @@ _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 _HAS_CHILDREN_FILE = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
-class Process(NamedTuple):
-    """One process at one time: a pid alone may soon be another's. started is in clock ticks since boot."""
+class Kin(NamedTuple):
+    """What the processes of one family have in common: their first process, their tag, and the value of MARK."""
 
-    pid: int
-    started: int
-
-
-class _Stat(NamedTuple):
-    process: Process
-    state: str
-    group: int
-    session: int
+    leader: int
+    tag: Tag
+    mark: str
 
 
 class Keeper:
-    """While at least one is open, this process adopts orphaned descendants, where the system knows how."""
+    """While at least one is open, this process adopts orphaned descendants, where the system knows how, and its `Warden`
+    is there."""
 
     _open = 0
     _before = 0
@@ -57,47 +57,50 @@ class Keeper:
             _set_subreaper(1)
         Keeper._open += 1
         self._closed = False
+        WARDEN.hold()
 
     def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         Keeper._open -= 1
+        WARDEN.release()
         if Keeper._open == 0:
             _set_subreaper(Keeper._before)
 
 
-def left_behind(leader: int, mark: str, seen: Set[Process]) -> set[Process]:
-    """Living processes that belong to the call whose first process is leader, but for that process itself.
+def left_behind(kin: Kin, seen: Set[Process]) -> set[Process]:
+    """Living processes of a family, but for its first one.
 
     seen are those found before, whose signs may be gone by now. Reaps those that have ended and are ours to reap.
     """
     if not _HAS_CHILDREN_FILE:
         return set()
     found: set[Process] = set()
-    adopted = (pid for pid in _listed(os.getpid(), os.getpid()) if pid not in leaders and _belongs(pid, leader, mark))
-    waiting = [*_children(leader), *adopted, *(process.pid for process in seen if _still(process))]
+    adopted = (pid for pid in _own_children() if _belongs(pid, kin))
+    waiting = [*children_of(kin.leader), *adopted, *(process.pid for process in seen if _still(process))]
     while waiting:
         pid = waiting.pop()
-        stat = _stat(pid)
-        if stat is None or pid == leader or stat.process in found:
+        stat = stat_of(pid)
+        if stat is None or pid == kin.leader or stat.process in found:
             continue
         if stat.state in "ZX":
             reap(pid)
         else:
             found.add(stat.process)
-            waiting.extend(_children(pid))
+            waiting.extend(children_of(pid))
     return found
 
 
-def dead_orphans(leader: int) -> set[Process]:
-    """Dead children of ours that began during a call and outside our session. Not for sure the call's: code of this
-    process may have started them in sessions of their own, and be about to take their exit status."""
-    began = _stat(leader)
-    if began is None or not _HAS_CHILDREN_FILE:
+def dead_orphans(kin: Kin) -> set[Process]:
+    """Dead children of ours that began during a call and outside our session, where no tag tells whose they are. Not for
+    sure the call's: code of this process may have started them in sessions of their own, and be about to take their exit
+    status."""
+    began = stat_of(kin.leader)
+    if kin.tag.works or began is None or not _HAS_CHILDREN_FILE:
         return set()
     own = os.getsid(0)
-    stats = [_stat(pid) for pid in _listed(os.getpid(), os.getpid()) if pid not in leaders]
+    stats = [stat_of(pid) for pid in _own_children()]
     return {
         stat.process
         for stat in stats
@@ -109,14 +112,14 @@ def dead_orphans(leader: int) -> set[Process]:
 
 
 def living_below() -> set[Process]:
-    """All living processes below this one, adopted ones too; empty where the system does not tell."""
+    """All living processes below this one, adopted ones too, but for the warden; empty where the system does not tell."""
     found: set[Process] = set()
-    waiting = _children(os.getpid()) if _HAS_CHILDREN_FILE else []
+    waiting = [pid for pid in children_of(os.getpid()) if pid != WARDEN.pid]
     while waiting:
-        stat = _stat(waiting.pop())
+        stat = stat_of(waiting.pop())
         if stat is not None and stat.state not in "ZX" and stat.process not in found:
             found.add(stat.process)
-            waiting.extend(_children(stat.process.pid))
+            waiting.extend(children_of(stat.process.pid))
     return found
 
 
@@ -132,7 +135,7 @@ def signal_group(leader: int, number: signal.Signals) -> None:
 
 def signal_process(process: Process, number: signal.Signals, *, but_group: int) -> None:
     """Signals a process if it still is the one that was seen, unless it is in the group, which has its signal."""
-    stat = _stat(process.pid)
+    stat = stat_of(process.pid)
     if stat is None or stat.process != process or stat.group == but_group:
         return
     try:
@@ -156,13 +159,22 @@ def reap(pid: int) -> None:
         return
 
 
-def _belongs(pid: int, leader: int, mark: str) -> bool:
-    stat = _stat(pid)
-    return stat is not None and (leader in (stat.session, stat.group) or _marked(pid, mark))
+def _own_children() -> list[int]:
+    """Of our first thread, which orphans come to. What begins a family, and the warden, is nobody's orphan."""
+    return [pid for pid in children_of_thread(os.getpid(), os.getpid()) if pid not in leaders and pid != WARDEN.pid]
+
+
+def _belongs(pid: int, kin: Kin) -> bool:
+    """The tag says it, either way, for all that has one of ours: an orphan of a family may bear the mark of another."""
+    tag = tag_of(pid)
+    if tag is not None and (tag == kin.tag.number or WARDEN.knows(tag)):
+        return tag == kin.tag.number
+    stat = stat_of(pid)
+    return stat is not None and (kin.leader in (stat.session, stat.group) or _marked(pid, kin.mark))
 
 
 def _still(process: Process) -> bool:
-    stat = _stat(process.pid)
+    stat = stat_of(process.pid)
     return stat is not None and stat.process == process
 
 
@@ -172,32 +184,6 @@ def _marked(pid: int, mark: str) -> bool:
     except OSError:
         return False
     return f"{MARK}={mark}".encode() in environment.split(b"\0")
-
-
-def _children(pid: int) -> list[int]:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-    return [child for thread in threads for child in _listed(pid, int(thread))]
-
-
-def _listed(pid: int, thread: int) -> list[int]:
-    """Children of one thread. Orphans that a process adopts go to its first thread."""
-    try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{thread}/children").read_bytes().split()]
-    except OSError:
-        return []
-
-
-def _stat(pid: int) -> _Stat | None:
-    """None when there is no such process any more."""
-    try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = line[line.rindex(b")") + 2 :].split()
-    return _Stat(Process(pid, int(fields[19])), fields[0].decode(), int(fields[2]), int(fields[3]))
 
 
 def _subreaper() -> int:

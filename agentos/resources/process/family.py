@@ -13,7 +13,7 @@ import anyio
 
 from agentos.resources.process.command import ProcessLimits
 from agentos.resources.process.descendants import (
-    Process,
+    Kin,
     dead_orphans,
     leaders,
     left_behind,
@@ -22,6 +22,8 @@ from agentos.resources.process.descendants import (
     signal_process,
 )
 from agentos.resources.process.pipes import POLL_S, Exit
+from agentos.resources.process.survivors import Process
+from agentos.resources.process.warden import WARDEN
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +35,8 @@ class Family:
     """
 
     def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ProcessLimits) -> None:
-        self._process, self._mark, self._limits = process, mark, limits
+        self._process, self._limits = process, limits
+        self._kin = Kin(process.pid, WARDEN.follow(process.pid), mark)
         self._loop = asyncio.get_running_loop()
         self._seen: set[Process] = set()
         leaders.add(process.pid)
@@ -50,11 +53,11 @@ class Family:
 
     def left_behind(self) -> set[Process]:
         """Those that live beside the first one. Reaps those that have ended and are ours to reap."""
-        self._seen = left_behind(self._process.pid, self._mark, self._seen)
+        self._seen = left_behind(self._kin, self._seen)
         return self._seen
 
     def dead_orphans(self) -> set[Process]:
-        return dead_orphans(self._process.pid)
+        return dead_orphans(self._kin)
 
     async def stop(self, grace_s: float) -> None:
         """Ends every process; the first one has grace_s for it, the others leftover_s more."""
@@ -66,7 +69,7 @@ class Family:
         finally:
             self._signal(signal.SIGKILL)
         if not await self._gone(self._limits.kill_s, signal.SIGKILL):
-            _log.error("processes of %s outlive SIGKILL: %s", self._mark, self._alive())
+            _log.error("processes of %s outlive SIGKILL: %s", self._kin.mark, self._alive())
         if orphans := self.dead_orphans():
             await asyncio.sleep(self._limits.leftover_s)  # whoever started them has taken their exit status by then
             for orphan in orphans:
@@ -78,6 +81,7 @@ class Family:
             self._signal(signal.SIGKILL)
         self._exit.close()
         leaders.discard(self._process.pid)
+        WARDEN.forget(self._kin.tag)
         return self._process.poll() or 0
 
     async def _gone(self, wait_s: float, number: signal.Signals | None = None) -> bool:

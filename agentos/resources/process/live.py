@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from agentos.resources.account import Place
 from agentos.resources.process.command import Command, ProcessLimits, spawn
 from agentos.resources.process.family import Family, insist
 from agentos.resources.process.output import Output
@@ -22,14 +23,27 @@ class LiveProcess:
     """
 
     def __init__(
-        self, command: Command, limits: ProcessLimits, heard: Callable[[memoryview], None], unread_bytes: int
+        self,
+        command: Command,
+        limits: ProcessLimits,
+        heard: Callable[[memoryview], None],
+        unread_bytes: int,
+        place: Place | None = None,
     ) -> None:
-        """Raises OSError when it cannot be started, ValueError when an argument holds a NUL."""
+        """Its place among those that are bounded it gives back at its end, and when it cannot be started.
+
+        Raises OSError when it cannot be started, ValueError when an argument holds a NUL.
+        """
+        self._place = place
         self.err = Output(limits.error_bytes)
         self.was_stopped = False
         """Whether it did not end by itself, and had to be ended."""
         self._limits = limits
-        process = spawn(command, feed=True)
+        try:
+            process = spawn(command, feed=True)
+        except BaseException:
+            self._give_place_back()
+            raise
         self._family = Family(process, command.mark, limits)
         self._out, self._errors = Reader(process.stdout, None, heard), Reader(process.stderr, self.err)
         self._feed = Feed(process.stdin, unread_bytes)
@@ -60,27 +74,34 @@ class LiveProcess:
         news = (self._family.ended, self._out.ended, self._feed.broken)
         await asyncio.wait(news, return_when=asyncio.FIRST_COMPLETED)
 
-    async def end(self, close_s: float = 0.0) -> int:
-        """Closes its stdin, gives it close_s to end by itself, and ends what is left then, descendants too.
+    async def end(self, close_s: float = 0.0, *, at_once: bool = False) -> int:
+        """Closes its stdin, gives it close_s to end by itself, and ends what is left then, descendants too. at_once: it is
+        given no time, as one that hangs would not use it.
 
         Gives its exit code, or the negative number of the signal that killed it. A cancellation goes on when all is done.
         """
         code = 0
         try:
-            await insist(self._end(close_s))
+            await insist(self._end(close_s, at_once))
         finally:
             code = self._family.close()
             self._out.close()
             self._errors.close()
+            self._give_place_back()
         return code
 
-    async def _end(self, close_s: float) -> None:
+    def _give_place_back(self) -> None:
+        if self._place is not None:
+            self._place.give_back()
+
+    async def _end(self, close_s: float, at_once: bool) -> None:
         """One that has just closed its pipes may be about to end, so it is given drain_s at least."""
         self._feed.close()
-        await asyncio.wait([self._family.ended], timeout=max(close_s, self._limits.drain_s))
+        if not at_once:
+            await asyncio.wait([self._family.ended], timeout=max(close_s, self._limits.drain_s))
         if not self._family.ended.done():
             self.was_stopped = True
-            await self._family.stop(self._limits.grace_s)
+            await self._family.stop(0 if at_once else self._limits.grace_s)
         elif self._family.left_behind() or self._family.dead_orphans():
             await self._family.stop(0)
         await asyncio.wait([self._out.ended, self._errors.ended], timeout=self._limits.drain_s)

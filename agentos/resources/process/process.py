@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from agentos.resources.account import process_place
 from agentos.resources.process.command import Command, ProcessLimits, spawn
 from agentos.resources.process.family import Family, insist
 from agentos.resources.process.output import Output
@@ -41,8 +43,20 @@ class Ended(msgspec.Struct, frozen=True):
 async def run_process(command: Command, limits: ProcessLimits, listener: Listener | None = None) -> Ended:
     """Runs a command. Raises OSError when it cannot be started, ValueError when an argument holds a NUL.
 
-    A cancellation goes on once every process is gone; `partial_of` it gives what had been printed.
+    Where processes are bounded it first has a place among them, for the length of the run: raises as `Place.take`. A
+    cancellation goes on once every process is gone; `partial_of` it gives what had been printed.
     """
+    place = process_place(Path(command.argv[0]).name, kept=False)
+    if place is None:
+        return await _run(command, limits, listener)
+    await place.take()
+    try:
+        return await _run(command, limits, listener)
+    finally:
+        place.give_back()
+
+
+async def _run(command: Command, limits: ProcessLimits, listener: Listener | None) -> Ended:
     run = _Run(command, limits, listener)
     try:
         await run.until_drained()

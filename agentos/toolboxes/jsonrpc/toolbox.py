@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 from agentos.clock import Clock
 from agentos.components import EffectClass, Pattern, ToolboxSharing, ToolSpec
-from agentos.errors import ConfigurationError, ProcessError, ProcessLost, ResourceBroken, ResourceClosed
+from agentos.errors import ConfigurationError, ProcessError, ProcessGaveUp, ProcessLost, ResourceBroken, ResourceClosed
 from agentos.ids import Name, log_and_seq
 from agentos.ports import CallContext
 from agentos.resources.borrowing import Borrower
@@ -35,6 +35,7 @@ from agentos.resources.kinds.jsonrpc import (
     JsonRpcLimits,
     JsonRpcProcess,
     NotSent,
+    Question,
     RpcError,
     Unanswered,
     opening,
@@ -48,6 +49,7 @@ from agentos.toolboxes.jsonrpc.reading import PROTOCOL, Described, Wanted, read_
 
 DESCRIBE_S = 10.0
 """How long the process may take to describe its tools, where the toolbox does not say."""
+_DESCRIBE = {"protocol": PROTOCOL}
 _KINDS = {METHOD_NOT_FOUND: Name("unknown_tool"), INVALID_PARAMS: Name("invalid")}
 
 
@@ -57,7 +59,9 @@ class JsonRpcToolbox:
     command: the program and its arguments; a program without a stroke in it is looked for on PATH, another counts from
     cwd, where it runs. environment names further variables to pass on. effects overrides the effect class of single
     tools; prefix stands before every name. describe_s bounds an answer to `describe`, call_s a call of a tool that does
-    not say how long it may take. It bears many calls at once unless sharing says otherwise.
+    not say how long it may take. A process that has fallen silent (limits.exchange.silence) is asked health, a method
+    without parameters, or else `describe`; when it says nothing it is replaced. It bears many calls at once unless sharing
+    says otherwise.
     """
 
     kind: ClassVar[Name] = Name("jsonrpc")
@@ -77,6 +81,7 @@ class JsonRpcToolbox:
         call_s: float | None = None,
         limits: JsonRpcLimits | None = None,
         clock: Clock | None = None,
+        health: str | None = None,
     ) -> None:
         if not command or not all(command):
             raise ConfigurationError(f"toolbox {name}: command names no program")
@@ -90,6 +95,7 @@ class JsonRpcToolbox:
         self._shown_down = ""
         self._again = False
         self._describe_s = describe_s
+        self._health = Question("describe", _DESCRIBE) if health is None else Question(health, {})
         self._shared: Shared[JsonRpcProcess] | None = None
         self.process: JsonRpcProcess | None = None
 
@@ -102,6 +108,7 @@ class JsonRpcToolbox:
             clock=self._clock,
             prepare=self._describe,
             changed=self._ask_again,
+            health=self._health,
         )
         kept = self._limits.process
         shared = Shared(self.name, self.kind, Pattern.STATELESS, opening(process), bounds=bounds_of(kept))
@@ -135,9 +142,9 @@ class JsonRpcToolbox:
 
     @property
     def unavailable(self) -> str:
-        """Why it has given up for good; empty while it may still be started anew."""
+        """Why it has given up, and what begins it anew; empty while it is started anew by itself."""
         failed = self.process is not None and self.process.state is ProcessState.FAILED
-        return f"the process {self._down()}" if failed else ""
+        return f"the process {self._down()}; {self._way_out}" if failed else ""
 
     @property
     def content(self) -> str:
@@ -158,6 +165,8 @@ class JsonRpcToolbox:
             return Failed(_KINDS.get(error.code, Name("error")), error.message)
         except (ProcessLost, Unanswered) as error:
             return CutOff(Name("process"), str(error))
+        except ProcessGaveUp as error:
+            return Failed(Name("unavailable"), f"not run: {error}; {self._way_out}")
         except (ProcessError, NotSent, ResourceClosed) as error:
             return Failed(Name("unavailable"), f"not run: {error}")
 
@@ -168,11 +177,17 @@ class JsonRpcToolbox:
         return self._again or self._described is not self._shown or self._down() != self._shown_down
 
     async def reload(self) -> None:
-        """Takes up what the process says of itself now, and where it stands. One that gave up stays so."""
+        """Takes up what the process says of itself now, and where it stands. One that gave up stays so until `renew`."""
         if self._again and self.process is not None and self.process.healthy():
             self._again = False
             self._described = await self._asked(self.process.ask)
         self._take()
+
+    async def renew(self) -> int:
+        """The next call has another process started, also where this one has given up."""
+        if self._shared is None or self.process is None:
+            return 0
+        return int(await self.process.renew(self._shared.bounds.drain_s))
 
     async def close(self) -> None:
         shared, self._shared, self.process = self._shared, None, None
@@ -191,7 +206,7 @@ class JsonRpcToolbox:
         limit = asyncio.timeout(self._describe_s)
         try:
             async with limit:
-                answer = await ask("describe", {"protocol": PROTOCOL})
+                answer = await ask("describe", _DESCRIBE)
         except TimeoutError as error:
             raise ValueError(f"describe was not answered within {self._describe_s:g} s (describe_s)") from error
         return read_tools(answer, self._wanted)
@@ -202,6 +217,10 @@ class JsonRpcToolbox:
     def _take(self) -> None:
         self._shown, self._shown_down = self._described, self._down()
         self._tools = {spec.name: name for name, spec in self._shown.tools.items()}
+
+    @property
+    def _way_out(self) -> str:
+        return f"'agentos release {self.name}' has it started again"
 
     def _down(self) -> str:
         return self.process.problem if self.process is not None else ""

@@ -11,6 +11,7 @@ from agentos.resources.kinds.jsonrpc.exchange import (
 )
 from agentos.resources.kinds.jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND
 from agentos.resources.kinds.jsonrpc.process import JSONRPC, JsonRpcLimits, JsonRpcProcess, jsonrpc_process, opening
+from agentos.resources.kinds.jsonrpc.silence import Question, SilenceLimits
 
 __all__ = [
     "INVALID_PARAMS",
@@ -23,7 +24,9 @@ __all__ = [
     "JsonRpcLimits",
     "JsonRpcProcess",
     "NotSent",
+    "Question",
     "RpcError",
+    "SilenceLimits",
     "Unanswered",
     "jsonrpc_process",
     "opening",

@@ -13,6 +13,7 @@ from agentos.errors import AgentosError, ProcessLost, ResourceError
 from agentos.resources.kinds.jsonrpc import messages
 from agentos.resources.kinds.jsonrpc.lines import Lines
 from agentos.resources.kinds.jsonrpc.messages import NotUnderstood, Reply, Said
+from agentos.resources.kinds.jsonrpc.silence import Question, Silence, SilenceLimits
 from agentos.resources.process.live import LiveProcess
 from agentos.resources.process.pipes import Piece
 
@@ -23,13 +24,14 @@ REASON_CHARS = 2_000
 class ExchangeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of what is said. A line may have line_bytes, either way. A request that is cancelled waits cancel_s for its
     answer, so that what it began has ended. A process that says over strays_max lines in a row that answer nothing is
-    ended. requests_max requests may be under way at once.
+    ended. requests_max requests may be under way at once. What is borne of a process that says nothing stands in silence.
     """
 
     line_bytes: int = 8 * 1024 * 1024
     cancel_s: float = 1.0
     strays_max: int = 10_000
     requests_max: int = 10_000
+    silence: SilenceLimits = SilenceLimits()
 
 
 class Counts(msgspec.Struct, kw_only=True):
@@ -71,7 +73,8 @@ class _Asked:
 
 
 class Exchange:
-    """The requests to one incarnation. numbers gives ids that no incarnation had before."""
+    """The requests to one incarnation. numbers gives ids that no incarnation had before. broken and hangs are told why the
+    process is of no more use; one that hangs would not heed a request to end. health is what it is asked when in doubt."""
 
     def __init__(
         self,
@@ -81,10 +84,14 @@ class Exchange:
         *,
         prepare: Callable[[Exchange], Any],
         broken: Callable[[str], None],
+        hangs: Callable[[str], None],
         changed: Callable[[], None],
+        health: Question,
     ) -> None:
         self._limits, self._counts, self._numbers = limits, counts, numbers
         self._prepare, self._broken, self._changed = prepare, broken, changed
+        self._health, self._health_number = health, 0
+        self._silence = Silence(limits.silence, self._oldest, self._ask_health, hangs)
         self._lines = Lines(limits.line_bytes, self._line, self._too_long)
         self._asked: dict[int, _Asked] = {}
         self._strays = 0
@@ -95,6 +102,7 @@ class Exchange:
     # What a KeptProcess asks of its use
 
     def heard(self, chunk: memoryview) -> None:
+        self._silence.heard()
         if self._strays <= self._limits.strays_max:  # else it is being ended, and nothing it says matters
             self._lines.add(chunk)
 
@@ -104,6 +112,7 @@ class Exchange:
 
     def lost(self, error: ProcessLost) -> None:
         self._lost = error
+        self._silence.close()
         for asked in self._asked.values():
             _answer(asked, error)
 
@@ -126,6 +135,7 @@ class Exchange:
         number = self._last = next(self._numbers)
         line = self._request(number, method, params)
         asked = _Asked(asyncio.get_running_loop().create_future(), progress)
+        self._silence.asks()
         self._asked[number] = asked
         try:
             piece = self._live.write(line)
@@ -149,7 +159,11 @@ class Exchange:
             await asyncio.wait([asked.answer])
         except asyncio.CancelledError:
             asked.over = True
-            await self._cancel(number, asked, piece)
+            try:
+                await self._cancel(number, asked, piece)
+            finally:
+                if not asked.answer.done():
+                    self._silence.gives_up(number)
             raise
         return asked.answer.result()
 
@@ -160,6 +174,16 @@ class Exchange:
             return
         if self._live.write(messages.notification(messages.CANCEL, {"id": number})) is not None:
             await asyncio.wait([asked.answer], timeout=self._limits.cancel_s)
+
+    def _oldest(self) -> int | None:
+        waited_for = (number for number, asked in self._asked.items() if not asked.over and not asked.answer.done())
+        return min(waited_for, default=None)
+
+    def _ask_health(self) -> None:
+        """Its answer says nothing but that there is one. A process that reads nothing gets nothing of it."""
+        assert self._live is not None, "what was given up had gone to a process"
+        self._health_number = self._last = next(self._numbers)
+        self._live.write(messages.request(self._health_number, *self._health))
 
     def _result(self, answer: Reply | NotUnderstood | ProcessLost) -> Any:
         if isinstance(answer, ProcessLost):
@@ -192,6 +216,8 @@ class Exchange:
                 self._counts.answered += isinstance(reply, Reply)
                 self._counts.misread += isinstance(reply, NotUnderstood)
             _answer(asked, reply)
+            return True
+        if number is not None and number == self._health_number:
             return True
         if number is not None and 0 < number <= self._last:
             self._counts.late += 1
