@@ -47,6 +47,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agent_calls_max: int | None = None
     """What an agent file says (calls_at_once) comes before it."""
     conversation_calls_max: int | None = None
+    processes_max: int | None = None
+    """Processes at once that calls and resources of one kernel run, and for each tenant, agent, toolbox and conversation
+    below; None is no bound. What these processes start themselves is not counted."""
+    tenant_processes_max: int | None = None
+    agent_processes_max: int | None = None
+    toolbox_processes_max: int | None = None
+    conversation_processes_max: int | None = None
+    handles_max: int | None = None
+    """Handles of resources that live at once in one kernel, lent or not, and for each of the same below; None is no bound."""
+    tenant_handles_max: int | None = None
+    agent_handles_max: int | None = None
+    toolbox_handles_max: int | None = None
+    conversation_handles_max: int | None = None
+    resource_bytes_max: int | None = None
+    """Bytes that the resources of one kernel take, as far as their kinds tell, and for each of the same below; None is no
+    bound. Where there are as many, or more, nothing else is made."""
+    tenant_resource_bytes_max: int | None = None
+    agent_resource_bytes_max: int | None = None
+    toolbox_resource_bytes_max: int | None = None
+    conversation_resource_bytes_max: int | None = None
     close_grace_s: float = 10.0
     release_s: float = 10.0
     hold_warn_s: float = 60.0

@@ -122,7 +122,7 @@ def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
 
 
 def _system(name: str, spec: SystemSpec, base: Path) -> Toolbox:
-    from agentos.resources.process.sandbox import FileSandbox
+    from agentos.resources.folders.file_sandbox import FileSandbox
     from agentos.toolboxes.system import SystemToolbox
 
     return SystemToolbox(
@@ -157,11 +157,12 @@ def _lua(name: str, spec: LuaSpec, base: Path) -> Toolbox:
 
 
 def _jsonrpc(name: str, spec: JsonRpcSpec, base: Path) -> Toolbox:
-    from agentos.resources.kinds.jsonrpc import JsonRpcLimits
+    from agentos.resources.kinds.jsonrpc import ExchangeLimits, JsonRpcLimits, SilenceLimits
     from agentos.resources.kinds.process import KeptLimits
     from agentos.toolboxes.jsonrpc import JsonRpcToolbox
 
     process = {key: getattr(spec, key) for key in ("start_s", "close_s") if getattr(spec, key) is not None}
+    silence = {key: getattr(spec, key) for key in ("silent_s", "health_s") if getattr(spec, key) is not None}
     given = {key: getattr(spec, key) for key in ("describe_s", "call_s") if getattr(spec, key) is not None}
     return JsonRpcToolbox(
         name,
@@ -170,7 +171,11 @@ def _jsonrpc(name: str, spec: JsonRpcSpec, base: Path) -> Toolbox:
         environment=spec.environment,
         effects=spec.effects,
         prefix=spec.prefix,
-        limits=JsonRpcLimits(process=msgspec.convert(process, KeptLimits)),
+        limits=JsonRpcLimits(
+            process=msgspec.convert(process, KeptLimits),
+            exchange=ExchangeLimits(silence=msgspec.convert(silence, SilenceLimits)),
+        ),
+        health=spec.health,
         **given,
         **_sharing(spec),
     )

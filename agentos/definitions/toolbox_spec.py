@@ -193,6 +193,12 @@ class JsonRpcSpec(ToolboxSpec):
     """Seconds that a call may take of a tool that does not say it itself."""
     close_s: Seconds | None = None
     """Seconds to end by itself once its stdin is closed."""
+    silent_s: Seconds | None = None
+    """Seconds that it may say nothing at all while calls wait. When the oldest of these was given up, it is asked health."""
+    health: Text | None = None
+    """The method that it is asked then, without parameters; by default it is asked to describe itself."""
+    health_s: Seconds | None = None
+    """Seconds to say anything, an error too, when it is asked that; else it hangs, is killed, and is started anew."""
 
 
 LackingKind = Literal["mcp", "openapi", "postgrest", "developer", "skills"]

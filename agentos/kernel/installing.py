@@ -21,11 +21,13 @@ from agentos.errors import ConfigurationError
 from agentos.events.effects import Probe, RunCall
 from agentos.events.kinds import ToolboxChanged, ToolboxClosed, ToolboxOpened
 from agentos.ids import LogId, Name, agent_id
+from agentos.kernel.accounts import Accounts
 from agentos.kernel.administration import Administration
 from agentos.kernel.agents import Agent, bound
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.install_log import InstallLog, logged, spawn, toolbox_log
 from agentos.resources import Resources, Scope
+from agentos.resources.account import Account, borne_by
 from agentos.resources.scope import Level
 from agentos.toolboxes.base import Reloadable, Toolbox, resources_of, unavailable_of
 from agentos.world import World
@@ -57,6 +59,8 @@ class Installing:
         self._program, self._runner, self._resources = program, runner, resources
         self.log = InstallLog(catalog, administration, world, clock)
         self.lock = asyncio.Lock()
+        self.accounts: Accounts | None = None
+        """Where what resources take is bounded."""
         self._own: dict[Name, dict[Name, _Own]] = {}
         self._scopes: dict[Name, Scope] = {}
         self._bound: dict[Name, dict[str, ToolboxUse | None]] = {}
@@ -141,7 +145,8 @@ class Installing:
 
     async def put_toolbox(self, toolbox: Toolbox) -> None:
         """Opens a toolbox and shares it. Raises ConfigurationError; StoreUnavailable, and then it is not there."""
-        await toolbox.open()
+        with borne_by(self._account(toolbox.name)):
+            await toolbox.open()
         try:
             self._catalog.add_toolbox(toolbox, await self._administration.installed(toolbox_log(toolbox.name)))
         except BaseException:
@@ -165,7 +170,8 @@ class Installing:
         """
         assert isinstance(toolbox, Reloadable), "others are never asked to"
         stored = await self._administration.installed(toolbox_log(toolbox.name))
-        await toolbox.reload()
+        with borne_by(self._account(toolbox.name)):
+            await toolbox.reload()
         config = self._catalog.take_toolset(toolbox, stored)
         self.log.tell_toolbox(toolbox.name, ToolboxChanged())
         self.log.write_soon()
@@ -182,6 +188,13 @@ class Installing:
             await self.log.write()
         finally:
             await self._end(*end)
+
+    def _account(self, name: Name, agent: Name | None = None) -> Account | None:
+        """On which stands what a toolbox makes as it is opened or read again; agent: whose own it is."""
+        if self.accounts is None:
+            return None
+        scope = self._scopes.get(name)
+        return self.accounts.of_scope(scope) if scope is not None else self.accounts.of_toolbox(name, agent)
 
     def scope_of(self, name: Name) -> Scope | None:
         """The scope of an open toolbox."""
@@ -212,7 +225,8 @@ class Installing:
         try:
             only = agent.spec.model_copy(update={"toolboxes": [part for name, part in parts if Name(name) in new]})
             for toolbox in own_toolboxes(only, agent.working_directory):
-                await toolbox.open()
+                with borne_by(self._account(toolbox.name, agent.slug)):
+                    await toolbox.open()
                 opened.append(toolbox)
         except BaseException:
             await _close_all(opened)

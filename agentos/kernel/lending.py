@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from agentos.components import ConversationConfig
 from agentos.errors import ResourceNotFound, ResourceScopeInvalid
 from agentos.events.intake import Item, ResourceNote
 from agentos.ids import CONVERSATION, LogId, Name, call_id, name_of
+from agentos.kernel.accounts import Accounts
 from agentos.kernel.services import LiveServices
 from agentos.resources import Borrower, Level, Note, ResourceKind, Resources, Scope, Shared
+from agentos.resources.account import Account
 from agentos.toolboxes.base import kinds_of
 from agentos.world import World
 
@@ -21,7 +23,8 @@ _log = logging.getLogger(__name__)
 class LiveLending:
     """Implements what runners and passes ask of resources, over one kernel's World and scopes.
 
-    toolbox_scope gives the scope of an open toolbox; installing knows it, which is made later.
+    toolbox_scope gives the scope of an open toolbox, and renew_toolbox has one begin anew what it keeps of its own; who
+    knows both is made later.
     """
 
     def __init__(
@@ -35,11 +38,17 @@ class LiveLending:
         self._world, self._services, self._program, self._report = world, services, program, report
         self.resources = resources
         self.toolbox_scope: Callable[[Name], Scope | None] = lambda name: None
+        self.accounts: Accounts | None = None
+        """Where what resources take is bounded."""
+        self.renew_toolbox: Callable[[Name], Awaitable[int]] = _nothing_renewed
         lookout = resources.lookout
         lookout.above, lookout.named, lookout.noted_to = services.waiting.above, services.waiting.named, self._noted
 
     def borrower(self, log: LogId, turn: int, call: int) -> Borrower:
         return Borrower(self._services.lineage(log, turn, call).frames, (log, call))
+
+    def account(self, log: LogId, turn: int, call: int) -> Account | None:
+        return self.accounts.of_call(log, turn, call) if self.accounts is not None else None
 
     def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]:
         """The resource of this name in the scopes of the call and around it, then in those of the toolboxes that its agent
@@ -84,7 +93,7 @@ class LiveLending:
         toolbox = self.toolbox_scope(Name(name))
         if toolbox is None:
             raise ResourceNotFound(name, "scopes", [scope.path[-1] for scope in self._program.children])
-        return await self.resources.release(toolbox)
+        return await self.resources.release(toolbox) + await self.renew_toolbox(Name(name))
 
     def _scopes(self, log: LogId, turn: int, call: int) -> Iterator[Scope]:
         """The innermost open scope around a call, then those of the toolboxes."""
@@ -136,6 +145,11 @@ class LiveLending:
         slice_ = self._world.slice(log)
         config = slice_.get(CONVERSATION, ConversationConfig) if slice_ is not None else None
         return config.slug if config is not None else Name("-")
+
+
+async def _nothing_renewed(toolbox: Name) -> int:
+    """No toolbox is open."""
+    return 0
 
 
 async def _closed(scope: Scope) -> int:

@@ -13,6 +13,7 @@ from agentos.journal.projections import Find
 from agentos.kernel.top import LimitUse
 from agentos.resources import Lease, Slots
 from agentos.resources.borrowing import Caller
+from agentos.resources.bounds import Ledger
 from agentos.resources.fairness import FairOrder, Party, Weights
 from agentos.resources.places import Bound, Places, PlaceStatistics
 from agentos.settings import Settings
@@ -55,7 +56,7 @@ class Limiting:
         spec = self._agents.get(Name(party.agent))
         own = spec.turns_at_once if spec is not None else None
         sizes = (own or said.agent_turns_max, said.tenant_turns_max, said.turns_max)
-        return _bounds((("agent", party.agent), ("tenant", party.tenant), ("program", "")), sizes)
+        return bounds_named((("agent", party.agent), ("tenant", party.tenant), ("program", "")), sizes)
 
     def _call_bounds(self, caller: Caller) -> list[Bound]:
         log, said = LogId(caller[0]), self._settings
@@ -64,7 +65,7 @@ class Limiting:
         own = spec.calls_at_once if spec is not None else None
         sizes = (said.conversation_calls_max, own or said.agent_calls_max, said.tenant_calls_max, said.calls_max)
         scopes = (("conversation", log), ("agent", party.agent), ("tenant", party.tenant), ("program", ""))
-        return _bounds(scopes, sizes)
+        return bounds_named(scopes, sizes)
 
     def within_running_call(self, log: LogId, find: Find | None = None) -> bool:
         """Whether what this conversation works for was asked for within a call that runs, here or further up: that call
@@ -97,15 +98,19 @@ class Bounded(Protocol):
     def statistics(self) -> list[PlaceStatistics]: ...
 
 
-def limits_of(turns: Bounded | None, slots: Slots) -> list[LimitUse]:
+def limits_of(turns: Bounded | None, slots: Slots, ledger: Ledger | None = None) -> list[LimitUse]:
     """The bounds that something falls under now."""
+    taken = [
+        LimitUse(of=one.what, scope=one.scope, name=one.name, size=one.size, held=one.held, waiting=len(one.waiters))
+        for one in (ledger.uses() if ledger is not None else ())
+    ]
     places = (("turns", turns), ("calls", slots.at_once))
     return [
         LimitUse(of=of, scope=one.scope, name=one.name, size=one.size, held=one.held, waiting=one.waiting)
         for of, bounded in places
         if bounded is not None
         for one in bounded.statistics()
-    ]
+    ] + taken
 
 
 def causes_of(find: Find) -> list[CallId]:
@@ -117,7 +122,7 @@ def causes_of(find: Find) -> list[CallId]:
     return [*(turn.causes if turn is not None else ()), *waiting]
 
 
-def _bounds(scopes: tuple[tuple[str, str], ...], sizes: tuple[int | None, ...]) -> list[Bound]:
-    """A conversation without a tenant falls under no bound of one."""
+def bounds_named(scopes: tuple[tuple[str, str], ...], sizes: tuple[int | None, ...]) -> list[Bound]:
+    """The bounds that are set. What has no tenant falls under no bound of one, and so with every scope but the program."""
     named = zip(scopes, sizes, strict=True)
     return [Bound(scope, name, size) for (scope, name), size in named if size and (name or scope == "program")]

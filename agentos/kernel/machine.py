@@ -17,6 +17,7 @@ from agentos.effects import Runner
 from agentos.errors import UnknownConversation
 from agentos.events.entry import Registry
 from agentos.ids import IdSource, LogId, RandomIds, RandomSalts, SaltSource, conversation_id
+from agentos.kernel.accounts import Accounts, counts_what_resources_take
 from agentos.kernel.administration import Administration
 from agentos.kernel.admission import Admission
 from agentos.kernel.beginning import Beginning
@@ -50,6 +51,7 @@ from agentos.persistence import open_store
 from agentos.persistence.base import Store
 from agentos.ports import Approval, Hook, Observer
 from agentos.resources import Level, Resources, Scope
+from agentos.resources.bounds import Ledger
 from agentos.resources.fairness import Weights
 from agentos.resources.kinds.known import KNOWN
 from agentos.secrets import without_password
@@ -147,11 +149,16 @@ class Machine:
         host.wire(self.catalog, self.watchers, self.services, self.runner, self.ticker, self.logs)
 
     def _limit(self) -> None:
-        """Who comes in next where there is a line, and the bounds of turns and calls at once, where there are any."""
+        """Who comes in next where there is a line; the bounds of turns and calls at once and of what resources take, if there
+        are any."""
         self._limiting = limiting = Limiting(self.world, self.catalog.agents, self.settings, self._weights)
         self.services.limiting = limiting
         self.slots.order, self.resources.order = limiting.order_of_calls, limiting.order_of_leases
         self.catalog.taken = self._bound_as_said
+        self._ledger: Ledger | None = None
+        if counts_what_resources_take(self.settings):
+            accounts = Accounts(self.world, self.services, limiting, self.resources, self.settings)
+            self._lending.accounts, self._ledger = accounts, accounts.ledger
         said = self.settings
         if said.turns_max or said.tenant_turns_max or said.agent_turns_max:
             self._bound_turns()
@@ -174,7 +181,10 @@ class Machine:
 
     def _be_seen(self) -> None:
         """The parts that tell how it does, and who has what."""
-        self._open_resources = OpenResources(self.world, self.resources, self.slots, self.services, self.clock)
+        self._open_resources = OpenResources(
+            self.world, self.resources, self.slots, self.services, self._limiting, self.clock
+        )
+        self._open_resources.ledger = self._ledger
         live = LiveResources(self.world, self._open_resources)
         self.resources.on_change.append(live.changed)
         self.slots.changed = live.slot_changed
@@ -193,6 +203,7 @@ class Machine:
         )
         self._shares = LiveShares(self._weights, administration, self.store, self.catalog)
         self._lending.toolbox_scope = self._installing.scope_of
+        self._installing.accounts = self._lending.accounts
         self._following = Following(self.catalog, self._installing, self.world)
         self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
         self._rules = Rules(self.store, self.catalog)
@@ -202,6 +213,7 @@ class Machine:
             self.store, self.logs, self._following, self._recovery, self._sweeping, self.clock, self.settings
         )
         self._programs = Programs(self.catalog, self._installing, self._following, self._polling)
+        self._lending.renew_toolbox = self._programs.renew_toolbox
         self._stored_agents = StoredAgents(self.store, self.catalog, administration, self._installing)
         self.logs.take_agent = self._stored_agents.take_if_missing
         self._variants = Variants(self.catalog, self._installing)
@@ -218,15 +230,18 @@ class Machine:
             self.settings,
         )
 
-    async def _known(self, id_: str) -> LogId:
-        """The log of a stored conversation. Raises UnknownConversation."""
+    async def _known(self, id_: str, *, or_posted: bool = False) -> LogId:
+        """The log of a stored conversation; or_posted: or of one whose first task is on its way there, as that of a subagent
+        for a moment. Raises UnknownConversation."""
         try:
             log = LogId(conversation_id(id_))
         except ValueError as error:
             raise UnknownConversation(id_[:80]) from error
-        if log not in self.ticker.loaded and await self.store.log(log) is None:
-            raise UnknownConversation(log)
-        return log
+        if log in self.ticker.loaded or await self.store.log(log) is not None:
+            return log
+        if or_posted and (await self.store.inbox(log) or await self.store.log(log) is not None):
+            return log
+        raise UnknownConversation(log)
 
     async def _open(self) -> None:
         """From here on it runs on this loop. Raises StoreError when the store cannot be opened."""
@@ -244,7 +259,8 @@ class Machine:
         """
         if self._commands.closed:
             return
-        self._commands.closed = True
+        self._commands.closed = self.services.draining = True
+        await self._polling.take_up_no_more()
         grace_s = self.settings.close_grace_s if grace_s is None else grace_s
         try:
             if grace_s > 0:
@@ -267,11 +283,12 @@ class Machine:
     async def _drain(self, grace_s: float) -> None:
         """Until nothing runs any more: the end of an effect may start the next."""
         until = self.clock.monotonic() + grace_s
-        while self.clock.monotonic() < until:
+        while self.clock.monotonic() < until and not self.services.closing:
             await self.ticker.wait_quiet()
-            if not len(self.runner):
+            if len(self.runner):
+                await self.runner.wait_idle(until - self.clock.monotonic())
+            elif not await self.logs.wait_arrived():
                 return
-            await self.runner.wait_idle(until - self.clock.monotonic())
 
     async def _shut(self) -> None:
         self.vitals.close()

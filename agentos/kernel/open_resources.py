@@ -9,18 +9,22 @@ import msgspec
 from agentos.clock import Clock
 from agentos.components import Access, CallConfig, ConversationConfig, Pattern, ToolboxSharing
 from agentos.ids import Kind, LogId, Micros, Name, ResourceId, call_id, hashed_id
+from agentos.kernel.limiting import PROGRAM, Limiting
 from agentos.kernel.lsof import OpenResource, ResourceUser
 from agentos.kernel.services import LiveServices
 from agentos.kernel.top import ResourceUse
 from agentos.resources import Slots, SlotStatistics
+from agentos.resources.account import Place, setting_of
 from agentos.resources.borrowing import Borrowing, Caller
+from agentos.resources.bounds import KIND, BoundUse, Ledger
+from agentos.resources.fairness import Party
 from agentos.resources.registry import Resources
 from agentos.resources.rows import ResourceRow
 from agentos.world import World
 
 SLOTS = "slots"
 """The kind of resource that the slots of a toolbox are."""
-SLOT, RESOURCE = "slot", "resource"
+SLOT, RESOURCE, BOUND = "slot", "resource", "bound"
 """What a place in line is for."""
 _PATTERNS = {
     ToolboxSharing.READ_WRITE: Pattern.READ_WRITE,
@@ -34,9 +38,19 @@ _WHOLE = frozenset({ToolboxSharing.EXCLUSIVE, ToolboxSharing.READ_WRITE, Toolbox
 class OpenResources:
     """Reads them off what lives in one kernel, and knows since when each call has its slot, or waits for it."""
 
-    def __init__(self, world: World, resources: Resources, slots: Slots, services: LiveServices, clock: Clock) -> None:
+    def __init__(
+        self,
+        world: World,
+        resources: Resources,
+        slots: Slots,
+        services: LiveServices,
+        limiting: Limiting,
+        clock: Clock,
+    ) -> None:
         self._world, self._resources, self._slots = world, resources, slots
-        self._services, self._clock = services, clock
+        self._services, self._limiting, self._clock = services, limiting, clock
+        self.ledger: Ledger | None = None
+        """Where what resources take is bounded."""
         self._slot_times: dict[Caller, tuple[bool, float]] = {}
 
     def slot_changed(self, caller: Caller) -> None:
@@ -50,8 +64,9 @@ class OpenResources:
             self._slot_times[caller] = (holds, self._clock.monotonic())
 
     def all(self) -> list[OpenResource]:
-        """Every one that is open, the slots last."""
-        return [*map(self._of_row, self._resources.rows()), *self.of_slots()]
+        """Every one that is open, the slots last, and the bounds of what all these take that are in use."""
+        bounds = self.ledger.uses() if self.ledger is not None else ()
+        return [*map(self._of_row, self._resources.rows()), *self.of_slots(), *map(self._of_bound, bounds)]
 
     def uses(self) -> list[ResourceUse]:
         """How much of each is in use; it costs nothing for each user."""
@@ -59,8 +74,10 @@ class OpenResources:
 
     def in_line(self) -> Iterator[tuple[str, str]]:
         """The conversation of each that waits, empty for the program, and whether for a slot or another resource."""
-        for used in self._slots.statistics():
-            yield from ((log, SLOT) for log, _ in used.waiters)
+        for room in self._slots.statistics():
+            yield from ((log, SLOT) for log, _ in room.waiters)
+        for used in self.ledger.uses() if self.ledger is not None else ():
+            yield from ((place.caller[0] if place.caller is not None else "", BOUND) for place in used.waiters)
         for row in self._resources.rows():
             yield from ((one.by.caller[0] if one.by.caller is not None else "", RESOURCE) for one in row.waiters)
 
@@ -106,9 +123,30 @@ class OpenResources:
             waiters=tuple(self._caller(one, used) for one in used.waiters),
         )
 
+    def _of_bound(self, used: BoundUse) -> OpenResource:
+        """A bound, with those that count against it, and those that wait to."""
+        setting = setting_of(used.scope, used.what)
+        return OpenResource(
+            id=ResourceId(hashed_id(Kind.RESOURCE, KIND, setting, used.name)),
+            kind=KIND,
+            name=setting,
+            scope=("program", *([used.name] if used.name else [])),
+            pattern=Pattern.POOL,
+            size=used.size,
+            holders=tuple(map(self._counted, used.holders)),
+            waiters=tuple(map(self._counted, used.waiters)),
+            handles=used.held,
+        )
+
+    def _counted(self, place: Place) -> ResourceUser:
+        asked = place.asked
+        for_s = self._clock.monotonic() - place.since_s
+        return self._user(asked.account.frames, asked.asker.party, Access.WRITE, for_s)
+
     def _borrower(self, one: Borrowing) -> ResourceUser:
         frames = tuple(frame.entity_id for frame in one.by.frames)
-        return self._user(frames, one.access, one.for_ms / 1_000)
+        party = self._limiting.party_of(LogId(one.by.caller[0])) if one.by.caller is not None else PROGRAM
+        return self._user(frames, party, one.access, one.for_ms / 1_000)
 
     def _caller(self, caller: Caller, used: SlotStatistics) -> ResourceUser:
         log, call = LogId(caller[0]), caller[1]
@@ -118,15 +156,20 @@ class OpenResources:
         now = self._clock.monotonic()
         _, since_s = self._slot_times.get(caller, (False, now))
         ids = tuple(frame.entity_id for frame in frames) or (call_id(log, call),)
-        return self._user(ids, Access.READ if caller in used.reads else Access.WRITE, now - since_s)
+        access = Access.READ if caller in used.reads else Access.WRITE
+        return self._user(ids, self._limiting.party_of(log), access, now - since_s)
 
-    def _user(self, frames: tuple[str, ...], access: Access, for_s: float) -> ResourceUser:
+    def _user(self, frames: tuple[str, ...], party: Party, access: Access, for_s: float) -> ResourceUser:
+        weights = self._limiting.weights
         return ResourceUser(
             frames=frames,
             agents=tuple(self._agents(frames)),
             access=access,
             since=Micros(self._clock.now() - round(for_s * 1e6)),
             for_ms=round(1_000 * for_s, 3),
+            tenant=Name(party.tenant) if party.tenant else None,
+            weight=weights.agent(party.agent),
+            tenant_weight=weights.tenant(party.tenant),
         )
 
     def _agents(self, frames: tuple[str, ...]) -> Iterator[Name]:

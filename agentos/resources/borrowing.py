@@ -80,13 +80,15 @@ class Factory(Generic[H]):
 
     make gives a new handle; it is cancelled with the borrower that it is made for, and leaves nothing behind then.
     close gives it back. check says whether it is still sound, and is asked each time before it is lent; raising is a no.
-    takes says what it takes of the machine.
+    takes says what it takes of the machine. measure says how many bytes that is where one has to look first, and may take
+    its time; it is asked where bytes are bounded, before more is made.
     """
 
     make: Callable[[], Awaitable[H]]
     close: Callable[[H], Awaitable[None] | None] | None = None
     check: Callable[[H], Awaitable[bool] | bool] | None = None
     takes: Callable[[H], Takes] | None = None
+    measure: Callable[[H], Awaitable[int]] | None = None
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):

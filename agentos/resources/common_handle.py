@@ -50,7 +50,7 @@ class CommonHandle(Handles[H]):
         self._users[key] = self._users.get(key, 0) + 1
         return handle
 
-    async def take(self, found_broken: Callable[[], None]) -> H:
+    async def take(self, found_broken: Callable[[], None], until_s: float | None = None) -> H:
         """Those who wait while one makes it fail with him when he cannot: each would try as long as he did."""
         failures = self._failures
         async with self._making:
@@ -58,17 +58,17 @@ class CommonHandle(Handles[H]):
             if self._failures > failures and not self._free:
                 raise ResourceBroken(self.name, 1, f"somebody else could not make one: {self._why}")
             try:
-                return await self._taken(found_broken)
+                return await self._taken(found_broken, until_s)
             except Exception as error:
                 self._failures += 1
                 self._why = words_of(error)
                 raise
 
-    async def _taken(self, found_broken: Callable[[], None]) -> H:
+    async def _taken(self, found_broken: Callable[[], None], until_s: float | None) -> H:
         why = ""
         for _ in range(self.bounds.tries_max):
             if not self._free:
-                self._free.append((await self.make(), self.clock.monotonic()))
+                self._free.append((await self.make(until_s), self.clock.monotonic()))
                 return self.take_ready()
             handle = self._free[0][0]
             why = "" if self._used else await self._fault(handle)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Generic, NamedTuple, TypeVar
 
+from agentos.errors import InputRefused
+
 K = TypeVar("K", bound=Hashable)
 
 WEIGHT = 1.0
@@ -37,6 +39,12 @@ class Weights:
 
     def tenant(self, name: str) -> float:
         return self.tenants.get(name, WEIGHT)
+
+
+def check_weight(name: str, weight: float) -> None:
+    """Raises InputRefused for one that is out of bounds, or is no number."""
+    if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
+        raise InputRefused(f"weight {weight:g} of {name}: it lies between {WEIGHT_MIN:g} and {WEIGHT_MAX:g}")
 
 
 class _Shares:
@@ -73,11 +81,6 @@ class _Shares:
 
     def _end(self, name: str) -> float:
         return self._begins[name] + 1.0 / self._weight(name)
-
-    def copy(self) -> _Shares:
-        twin = _Shares(self._weight)
-        twin._now, twin._begins = self._now, dict(self._begins)
-        return twin
 
 
 class FairOrder(Generic[K]):
@@ -124,11 +127,3 @@ class FairOrder(Generic[K]):
     def next(self) -> K:
         tenant = self._tenants.first()
         return next(iter(self._queues[Party(tenant, self._agents[tenant].first())]))
-
-    def copy(self) -> FairOrder[K]:
-        twin = FairOrder(self._party_of, self._weights)
-        twin._tenants = self._tenants.copy()
-        twin._agents = {tenant: shares.copy() for tenant, shares in self._agents.items()}
-        twin._queues = {party: dict(queue) for party, queue in self._queues.items()}
-        twin._parties = dict(self._parties)
-        return twin

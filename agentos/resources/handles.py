@@ -9,13 +9,16 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Generic, TypeVar
 
 from agentos.clock import Clock, Timer
 from agentos.errors import ResourceBroken, ResourceClosed
+from agentos.resources.account import Account, Place, What, asked_for, making
 from agentos.resources.borrowing import Bounds, Factory, Takes
 from agentos.resources.finishing import finish
+from agentos.resources.wait_graph import Node
+from agentos.resources.waited import waited_for
 
 H = TypeVar("H")
 _log = logging.getLogger(__name__)
@@ -31,7 +34,12 @@ class Handles(Generic[H]):
 
     def __init__(self, name: str, factory: Factory[H], bounds: Bounds, clock: Clock, *, idles: bool) -> None:
         self.name, self.factory, self.bounds, self.clock = name, factory, bounds, clock
-        self._idle_s = bounds.idle_s if idles else None
+        self._is_pool, self._idle_s = idles, bounds.idle_s if idles else None
+        self.account: Account | None = None
+        """On whose account they are made; without one, on that of whoever has one made."""
+        self.users: Callable[[], Iterable[Node]] = tuple
+        """The tasks that have one."""
+        self._places: dict[int, list[Place]] = {}
         self._free: deque[tuple[H, float]] = deque()
         self._out: dict[int, H] = {}
         self._again: dict[int, int] = {}  # how often more, where a factory gives one object several times
@@ -86,15 +94,16 @@ class Handles(Generic[H]):
             self._out[key] = handle
         return handle
 
-    async def take(self, found_broken: Callable[[], None]) -> H:
-        """A sound handle, made if need be. found_broken is told of each that is not.
+    async def take(self, found_broken: Callable[[], None], until_s: float | None = None) -> H:
+        """A sound handle, made if need be. found_broken is told of each that is not; until_s is the monotonic time until
+        which a place for one that has to be made is waited for.
 
-        Errors: ResourceBroken after tries_max of them; what the factory raises when it cannot make one.
+        Errors: ResourceBroken after tries_max of them; what `make` raises when it cannot make one.
         """
         why = ""
         for _ in range(self.bounds.tries_max):
             if not self._free:
-                return self._lent(await self.make())
+                return self._lent(await self.make(until_s))
             handle = self.take_ready()
             try:
                 why = await self._fault(handle)
@@ -109,20 +118,38 @@ class Handles(Generic[H]):
             found_broken()
         raise ResourceBroken(self.name, self.bounds.tries_max, why)
 
-    async def make(self) -> H:
-        """A new handle, within make_s. One that comes after all was closed is closed too: ResourceClosed."""
+    async def make(self, until_s: float | None = None) -> H:
+        """A new handle, within make_s. One that comes after all was closed is closed too: ResourceClosed.
+
+        Where handles are bounded it first has a place among them, waited for until until_s and for make_s at most: others may
+        wait for the same handle. Raises as `Place.take` does, and as check_bytes.
+        """
         self._check_open()
+        place = await self._place(until_s)
         try:
-            async with asyncio.timeout(self.bounds.make_s) as limit:
-                handle = await self.factory.make()
-        except TimeoutError as error:
-            if not limit.expired():
-                raise
-            raise ResourceBroken(self.name, 1, f"not made within {self.bounds.make_s:g} s (make_s)") from error
+            handle = await self._made(place)
+        except BaseException:
+            if place is not None:
+                place.give_back()
+            raise
+        if place is not None:
+            self._places.setdefault(id(handle), []).append(place)
+            place.bytes_of = lambda: self._bytes_of(handle)
         if self.closed:
             await self._closed(handle)
         self._check_open()
         return handle
+
+    async def _made(self, place: Place | None) -> H:
+        try:
+            async with asyncio.timeout(self.bounds.make_s) as limit:
+                with making(place):
+                    return await self.factory.make()
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            why = f"not made within {self.bounds.make_s:g} s (make_s){waited_for(error)}"
+            raise ResourceBroken(self.name, 1, why) from error
 
     def _check_open(self) -> None:
         if self.closed:
@@ -170,7 +197,7 @@ class Handles(Generic[H]):
             self.broken += 1
 
     def _put(self, handle: H) -> None:
-        if self.closed:
+        if self.closed or self._is_wanted_elsewhere(handle):
             self._end(handle)
             return
         self._free.append((handle, self.clock.monotonic()))
@@ -190,6 +217,8 @@ class Handles(Generic[H]):
     def _end(self, handle: H) -> None:
         if self.factory.close is not None:
             self._spawn(self._closed(handle))
+        else:
+            self._give_place_back(handle)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -204,10 +233,13 @@ class Handles(Generic[H]):
 
     async def _close(self, handle: H) -> None:
         """To its end, within close_s; whoever waits for it is cancelled after."""
-        closing = self.factory.close(handle) if self.factory.close is not None else None
-        if not inspect.isawaitable(closing):
-            return
-        failure, cancelled = await finish(closing, self.bounds.close_s, "close_s")
+        try:
+            closing = self.factory.close(handle) if self.factory.close is not None else None
+            if not inspect.isawaitable(closing):
+                return
+            failure, cancelled = await finish(closing, self.bounds.close_s, "close_s")
+        finally:
+            self._give_place_back(handle)
         if failure is not None:
             raise failure
         if cancelled is not None:
@@ -231,6 +263,54 @@ class Handles(Generic[H]):
             raise cancelled from failed
         if failed is not None:
             raise failed
+
+    # Its place among all that are bounded
+
+    async def _place(self, until_s: float | None) -> Place | None:
+        asked = asked_for(self.account)
+        if asked is None:
+            return None
+        wanted = f"a handle of {self.name}"
+        await asked.account.bearer.check_bytes(asked, wanted)
+        place = Place(asked, What.HANDLES, wanted)
+        if self._is_pool:
+            place.comes_back, place.spare = self._comes_back, lambda: self._spare(place)
+        left_s = self.bounds.make_s if until_s is None else until_s - self.clock.monotonic()
+        return await place.take(max(0.0, min(left_s, self.bounds.make_s)))
+
+    def _comes_back(self, place: Place) -> Iterable[Node]:
+        """One that is lent is free for others when its user goes on; one that nobody has is closed for who needs a place."""
+        lent = any(place in self._places.get(key, ()) for key in self._out)
+        return self.users() if lent else (place,)
+
+    def _spare(self, place: Place) -> bool:
+        """Closes a handle that nobody has, for somebody who waits for a place."""
+        for kept in self._free:
+            if place in self._places.get(id(kept[0]), ()) and id(kept[0]) not in self._out:
+                self._free.remove(kept)
+                self._end(kept[0])
+                return True
+        return False
+
+    def _is_wanted_elsewhere(self, handle: H) -> bool:
+        return self._is_pool and any(place.is_wanted for place in self._places.get(id(handle), ()))
+
+    def _give_place_back(self, handle: H) -> None:
+        places = self._places.get(id(handle))
+        if places:
+            places.pop().give_back()
+            if not places:
+                del self._places[id(handle)]
+
+    async def _bytes_of(self, handle: H) -> int:
+        """What it takes now; of one that cannot be measured, what was known before."""
+        if self.factory.measure is not None:
+            try:
+                return await self.factory.measure(handle)
+            except Exception as error:
+                _log.debug("a handle of resource %s could not be measured: %s", self.name, words_of(error))
+        takes = self.factory.takes
+        return (self._takes_of(takes, handle).bytes or 0) if takes is not None else 0
 
 
 def words_of(error: Exception) -> str:

@@ -30,7 +30,7 @@ class Lender(Protocol[H]):
 class Lease(Generic[H]):
     """One borrowing: an async context manager that is entered once. at: since when it holds, or waits; monotonic seconds."""
 
-    __slots__ = ("_handle", "_shared", "access", "at", "by", "future", "reads", "task", "timeout_s", "warned")
+    __slots__ = ("_handle", "_shared", "access", "at", "by", "future", "reads", "task", "timeout_s", "until", "warned")
 
     _handle: H
 
@@ -38,6 +38,8 @@ class Lease(Generic[H]):
         self._shared, self.by, self.access, self.timeout_s = shared, by, access, timeout_s
         self.reads = access is Access.READ
         self.at = 0.0
+        self.until: float | None = None
+        """The monotonic time at which timeout_s is over."""
         self.warned = False
         self.future: asyncio.Future[None] | None = None
         self.task: Hashable = None

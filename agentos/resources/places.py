@@ -6,7 +6,7 @@ them. Whoever waits at one room keeps its place in those behind it: all go the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -48,6 +48,8 @@ class Places(Generic[K]):
         self._rooms: dict[tuple[str, str], Room[K]] = {}
         self._ways: dict[K, Sequence[Bound]] = {}
         self._inside: set[K] = set()
+        self.moved: Callable[[K], None] | None = None
+        """Hears of one that came in at one bound and waits at the next."""
 
     def take(self, who: K, *, free: bool = False) -> bool:
         """Whether it has its place now. A no puts it in line once; asking again asks for the same place. With free, it
@@ -74,6 +76,8 @@ class Places(Generic[K]):
             for came in room.leave(who):
                 if self._goes_on(came):
                     self._granted(came)
+                elif self.moved is not None:
+                    self.moved(came)
             if not room.holders and not room.line:
                 del self._rooms[scope, name]
 
@@ -86,6 +90,17 @@ class Places(Generic[K]):
 
     def waits(self, who: K) -> bool:
         return who in self._ways and who not in self._inside
+
+    def waits_at(self, who: K) -> tuple[Bound, list[K]]:
+        """The bound at which one waits, and those that have a place there. Of one that does not wait, its widest."""
+        way = self._ways[who]
+        bound = next((one for one in way if who in self._rooms[one.scope, one.name].line), way[-1])
+        return bound, list(self._rooms[bound.scope, bound.name].holders)
+
+    @property
+    def rooms(self) -> Mapping[tuple[str, str], Room[K]]:
+        """The room of each bound that somebody falls under now, by its scope and name."""
+        return self._rooms
 
     @property
     def waiting(self) -> int:

@@ -17,6 +17,7 @@ from agentos.clock import Clock
 from agentos.components import CycleLink, Pattern
 from agentos.errors import ReleaseFailed, ResourceNotFound, ResourceScopeInvalid
 from agentos.ids import IdSource, Kind, Micros, ResourceId
+from agentos.resources.account import Account
 from agentos.resources.borrowing import Bounds, Factory, Note
 from agentos.resources.lease import Lease
 from agentos.resources.lookout import Lookout
@@ -74,6 +75,8 @@ class Resources:
         self._making: WeakValueDictionary[tuple[tuple[str, ...], str], asyncio.Lock] = WeakValueDictionary()
         self.order: Callable[[], Order[Lease[Any]]] | None = None
         """Makes the order of the line of one resource; without it, all are first come, first served."""
+        self.account_of: Callable[[Scope], Account | None] | None = None
+        """On whose account stands what lives in a scope, where what resources take is bounded."""
 
     # What lives
 
@@ -105,6 +108,7 @@ class Resources:
             name, kind, pattern, factory, size=size, bounds=bounds, clock=self._clock, ties=self, order=order
         )
         shared.scope = "/".join(scope.path)
+        self._count(shared, scope)
         await shared.open()
         try:
             self._check(scope, name)
@@ -120,6 +124,7 @@ class Resources:
         self._check(scope, shared.name)
         order = self.order() if self.order is not None else None
         shared.join(self, self._clock, "/".join(scope.path), order)
+        self._count(shared, scope)
         self._put(scope, shared, adopted=True)
 
     async def ensure(
@@ -225,6 +230,10 @@ class Resources:
         if name in self._names.get(scope.path, ()):
             raise ResourceScopeInvalid(name, path, "one of this name lives there")
 
+    def _count(self, shared: Shared[Any], scope: Scope) -> None:
+        if self.account_of is not None:
+            shared.count_on(self.account_of(scope))
+
     def _put(self, scope: Scope, shared: Shared[Any], *, adopted: bool = False) -> None:
         id_ = ResourceId(self._ids.new(Kind.RESOURCE))
         living = _Living(id_, scope, shared, self._clock.now(), adopted=adopted)
@@ -251,6 +260,12 @@ class Resources:
 
     def deadlock(self, shared: Shared[Any], lease: Lease[Any]) -> tuple[CycleLink, ...]:
         return self.lookout.deadlock(shared, lease)
+
+    def entered(self, shared: Shared[Any], lease: Lease[Any]) -> None:
+        self.lookout.entered(shared, lease)
+
+    def left(self, shared: Shared[Any], lease: Lease[Any]) -> None:
+        self.lookout.left(shared, lease)
 
     def noted(self, note: Note) -> None:
         self.lookout.noted_to(note)

@@ -9,6 +9,8 @@ Everything here runs on the loop. A handle that is free is lent without a task s
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from agentos.clock import Clock, SystemClock
@@ -21,12 +23,14 @@ from agentos.errors import (
     ResourceUpgradeRefused,
 )
 from agentos.ids import Micros
+from agentos.resources.account import Account
 from agentos.resources.borrowing import PROGRAM, Borrower, Borrowing, Bounds, Factory, Note, SharedStatistics, Takes
 from agentos.resources.common_handle import CommonHandle
 from agentos.resources.cycle import sentences
 from agentos.resources.handles import Handles
 from agentos.resources.lease import Lease, LeaseNow
 from agentos.resources.room import Order, Room
+from agentos.resources.waited import attach_waiting
 
 H = TypeVar("H")
 NO_BOUND = 1 << 62
@@ -35,11 +39,14 @@ NO_BOUND = 1 << 62
 class Ties(Protocol):
     """What a resource knows of the others: `Resources` is one.
 
-    deadlock: the cycle that this waiting closes, empty when it closes none. noted: something worth an entry. used: it is
-    lent or waited for, so somebody has to look after how long. changed: who holds and who waits is not as it was.
+    deadlock: the cycle that this waiting closes, empty when it closes none. entered, left: somebody holds it from here on,
+    or no more. noted: something worth an entry. used: it is lent or waited for, so somebody has to look after how long.
+    changed: who holds and who waits is not as it was.
     """
 
     def deadlock(self, shared: Shared[Any], lease: Lease[Any]) -> tuple[CycleLink, ...]: ...
+    def entered(self, shared: Shared[Any], lease: Lease[Any]) -> None: ...
+    def left(self, shared: Shared[Any], lease: Lease[Any]) -> None: ...
     def noted(self, note: Note) -> None: ...
     def used(self) -> None: ...
     def changed(self, shared: Shared[Any]) -> None: ...
@@ -77,13 +84,28 @@ class Shared(Generic[H]):
             self.size or NO_BOUND, read_write=pattern is Pattern.READ_WRITE, order=order
         )
         self._handles = _handles(name, pattern, factory, self.bounds, self.clock)
+        self._handles.users = lambda: [lease.task for lease in self._room.holders]
         self._drained: asyncio.Future[None] | None = None
         self._borrowed = 0
         self._waited_s = 0.0
 
+    def count_on(self, account: Account | None) -> None:
+        """Has the handles that are made from here on count on this account."""
+        self._handles.account = account
+
     async def open(self) -> None:
         """Makes the first handle, so that a factory which cannot make any is known at once. Raises what it raises."""
-        self._handles.add(await self._handles.make())
+        with self._told_if_cancelled():
+            self._handles.add(await self._handles.make())
+
+    @contextmanager
+    def _told_if_cancelled(self) -> Iterator[None]:
+        """A call whose time is over in the block says what it waited for."""
+        try:
+            yield
+        except asyncio.CancelledError as error:
+            attach_waiting(error, f"a handle of resource {self.name!r}, to be made or looked at")
+            raise
 
     def join(self, ties: Ties, clock: Clock, scope: str, order: Order[Lease[Any]] | None = None) -> None:
         """Ties one that was made alone to others, before anybody has borrowed it. An order of its own it keeps."""
@@ -138,9 +160,14 @@ class Shared(Generic[H]):
         """Those that hold it, and those in line, oldest first."""
         return list(self._room.holders), list(self._room.line)
 
-    def blockers(self, lease: Lease[Any]) -> tuple[list[Lease[Any]], bool]:
-        """Whom a lease in line waits for, and whether the end of any one of them would do."""
-        return self._room.blockers(lease)
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._room.line)
+
+    @property
+    def any_does(self) -> bool:
+        """Whether those in line wait for any one of the holders, or for all of them."""
+        return self._room.any_does
 
     async def close(self) -> None:
         """Ends it with its scope: who waits is refused, who holds it has drain_s to give it back, then all handles close.
@@ -182,8 +209,12 @@ class Shared(Generic[H]):
         if self.closed:
             raise ResourceClosed(self.name, self.scope)
         lease.at = self.clock.monotonic()
+        if lease.timeout_s is not None:
+            lease.until = lease.at + lease.timeout_s
         if not self._room.enter(lease, lease.reads):
             return False
+        if self._ties is not None:
+            self._ties.entered(self, lease)
         self._told()
         return True
 
@@ -201,8 +232,10 @@ class Shared(Generic[H]):
             if lease.timeout_s is not None:
                 timer = self.clock.call_later(lease.timeout_s, lambda: self._expire(lease))
             await lease.future
-        except BaseException:
+        except BaseException as error:
             _seen(lease.future)
+            if isinstance(error, asyncio.CancelledError):
+                attach_waiting(error, f"resource {self.name!r}, held by {', '.join(self._holders()) or 'nobody'}")
             self.leave(lease)
             raise
         finally:
@@ -233,7 +266,11 @@ class Shared(Generic[H]):
                     raise ResourceUpgradeRefused(self.name, lease.by.name)
 
     def leave(self, lease: Lease[Any]) -> None:
+        if self._ties is not None and lease in self._room.holders:
+            self._ties.left(self, lease)
         for came in self._room.leave(lease):
+            if self._ties is not None:
+                self._ties.entered(self, came)
             _done(came.future)
         if self._drained is not None and not self._room.holders:
             _done(self._drained)
@@ -245,7 +282,8 @@ class Shared(Generic[H]):
         if handles.ready:
             handle = handles.take_ready()
         else:
-            handle = await handles.take(lambda: self.note(Concern.BROKEN, lease))
+            with self._told_if_cancelled():
+                handle = await handles.take(lambda: self.note(Concern.BROKEN, lease), lease.until)
         self._borrowed += 1
         return handle
 

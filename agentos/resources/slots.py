@@ -7,7 +7,7 @@ hold slots may wait for ever; `deadlock` tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -106,9 +106,10 @@ class Slots:
             found += [caller for caller in self.at_once if caller[0] == log and caller not in self._places]
         return found
 
-    def holds(self, node: Node) -> bool:
-        place = self._places.get(node)  # type: ignore[call-overload]
-        return place is not None and node in self._rooms[place].holders
+    def holds(self, caller: Caller) -> bool:
+        """Whether a call holds a slot."""
+        place = self._places.get(caller)
+        return place is not None and caller in self._rooms[place].holders
 
     def waits_for(self, caller: Caller) -> bool:
         """Whether a call stands in line."""
@@ -129,20 +130,30 @@ class Slots:
         if place is None or caller not in self._rooms[place].line:
             return []
         self._above[caller] = above
-        cycle = self.graph.deadlock(self._wait(place[0], self._rooms[place], caller))
+        cycle = self.graph.deadlock(next(self._line(place, [caller])))
         if cycle:
             self.give_back(caller)
         return cycle
 
     def waits(self) -> Iterable[Wait]:
         """All that stand in line, as the wait graph sees them."""
-        for (toolbox, _), room in self._rooms.items():
-            for caller in room.line:
-                yield self._wait(toolbox, room, caller)
+        for place, room in self._rooms.items():
+            yield from self._line(place, room.line)
 
-    def _wait(self, toolbox: Name, room: Room[Caller], caller: Caller) -> Wait:
-        blockers, any_does = room.blockers(caller)
-        return Wait(caller, caller, toolbox, blockers, blockers, any_does, self._above.get(caller, ()))
+    def lines_for(self, node: Node) -> Iterable[tuple[Hashable, Iterable[Wait]]]:
+        """The line of the room in which a call is."""
+        place = self._places.get(node)  # type: ignore[call-overload]
+        if place is None:
+            return
+        room = self._rooms[place]
+        if room.line and node in room.holders:
+            yield place, self._line(place, room.line)
+
+    def _line(self, place: tuple[Name, str], line: Iterable[Caller]) -> Iterator[Wait]:
+        room = self._rooms[place]
+        holders = tuple(room.holders)
+        for caller in line:
+            yield Wait(caller, caller, place[0], holders, holders, room.any_does, self._above.get(caller, ()), place)
 
     def statistics(self) -> list[SlotStatistics]:
         """Who holds and who waits, by toolbox; rooms that nobody uses are left out."""

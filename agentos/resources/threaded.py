@@ -9,19 +9,35 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar
 
 H = TypeVar("H")
-_threads: dict[Hashable, threading.Thread] = {}
-"""The tasks that threads wait for. A context variable would go on to tasks that these start, for which nobody waits."""
+_threads: dict[Hashable, Hashable] = {}
+"""The tasks that threads wait for, or other tasks by means that are not seen here. A context variable would go on to tasks
+that these start, for which nobody waits."""
 
 
 def who_waits() -> Hashable:
     """Whoever does nothing else while the current task waits: a thread that waits for it, or the task itself."""
     task = asyncio.current_task()
     return _threads.get(task, task)
+
+
+def waiting_as(who: Hashable, work: Callable[..., Awaitable[H]]) -> Callable[..., Awaitable[H]]:
+    """The same work, that is waited for by somebody who does nothing else meanwhile, whatever task it runs in: a call, say,
+    whose program asked for it."""
+
+    async def do(*arguments: Any) -> H:
+        task = asyncio.current_task()
+        _threads[task] = who
+        try:
+            return await work(*arguments)
+        finally:
+            del _threads[task]
+
+    return do
 
 
 def ask_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, H]) -> H:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from agentos.errors import ResourceError
 from agentos.resources.process.descendants import MARK
 from agentos.resources.process.process import Command, Ended, ProcessLimits, run_process
 from agentos.resources.process.reasons import code_text, reason_of
@@ -54,6 +55,8 @@ async def ask(
         described = read_description(printed)
     except TimeoutError:
         return Asked(path, problem=f"describe did not end within {describe.wait_s:g} s")
+    except ResourceError as error:  # no place among the processes that there may be
+        return Asked(path, problem=f"it was not asked: {error}")
     except OSError as error:
         return Asked(path, problem=reason_of(error, path, cwd))
     except ValueError as error:

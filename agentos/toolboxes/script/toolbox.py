@@ -28,6 +28,7 @@ from agentos.resources.process.command import Command, ProcessLimits, inherited
 from agentos.resources.process.descendants import MARK, Keeper
 from agentos.resources.process.process import run_process
 from agentos.resources.process.reasons import reason_of
+from agentos.resources.threaded import waiting_as, who_waits
 from agentos.toolboxes.base import Doubt, Failed, ToolboxProblem
 from agentos.toolboxes.script.asking import Asked, DescribeLimits, ask
 from agentos.toolboxes.script.files import Found, ScriptFiles, Stamp
@@ -154,7 +155,8 @@ class ScriptToolbox:
                 self._keeper.close()
 
     async def _run(self, script: _Script, run: Invocation, context: CallContext) -> object:
-        portal = self._portal.lend(context.call) if script.form.portal else contextlib.nullcontext(dict[str, str]())
+        ask = waiting_as(who_waits(), context.call)
+        portal = self._portal.lend(ask) if script.form.portal else contextlib.nullcontext(dict[str, str]())
         async with portal as variables:
             command = Command(
                 argv=[str(script.path), "run", *run.argv],
