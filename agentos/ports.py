@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from agentos.clock import Clock
 from agentos.components import Access, ApprovalMode, CallStatus, GivenEnd, Verdict
 from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
@@ -47,6 +48,10 @@ class CallContext(Protocol):
     def conversation(self) -> ConversationId: ...
     @property
     def key(self) -> str: ...
+    @property
+    def clock(self) -> Clock:
+        """The time of the kernel, by which a tool dates and waits: in tests and simulations it is not that of the machine."""
+
     @property
     def lineage(self) -> Lineage:
         """The chain of frames from the root conversation down to this call."""

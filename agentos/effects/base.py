@@ -18,6 +18,8 @@ from agentos.lineage import Lineage
 from agentos.models.base import ModelClient
 from agentos.ports import Hook, InnerResult
 from agentos.resources import Borrower, Level, ResourceKind, Scope, Shared
+from agentos.resources.account import Account
+from agentos.resources.borrowing import Caller
 from agentos.toolboxes.base import Toolbox
 
 
@@ -46,10 +48,11 @@ class Lending(Protocol):
 
     Errors: ResourceNotFound; for ensure also ResourceScopeInvalid, and what its factory raises. declared is the kind that
     the call's own toolbox declares under this name, and raises nothing. ended: a call that borrowed has ended, and what it
-    still holds is a leak.
+    still holds is a leak. account is that on which stands what a call makes, None where nothing is counted.
     """
 
     def borrower(self, log: LogId, turn: int, call: int) -> Borrower: ...
+    def account(self, log: LogId, turn: int, call: int) -> Account | None: ...
     def ended(self, log: LogId, call: int) -> None: ...
     def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]: ...
     def declared(self, log: LogId, call: int, name: str) -> ResourceKind | None: ...
@@ -83,10 +86,11 @@ class Services(Protocol):
 class Running:
     """One running effect. ended says why its task was cancelled: `stopped` or `timeout`; empty when it was not.
 
-    done: its end is known, and nothing may cancel what is left to do before the report.
+    done: its end is known, and nothing may cancel what is left to do before the report. still: what its time stands still
+    for, each with the number of the inner call through which it waits for that; None as long as there never was any.
     """
 
-    __slots__ = ("_deadlines", "begun", "done", "effect", "ended", "task")
+    __slots__ = ("_deadlines", "_left_s", "begun", "done", "effect", "ended", "expires_at", "still", "task")
 
     def __init__(self, effect: Effect, deadlines: Deadlines) -> None:
         self.effect = effect
@@ -94,6 +98,8 @@ class Running:
         self.begun = self.done = False
         self.task: asyncio.Task[None] | None = None
         self._deadlines = deadlines
+        self.expires_at: float | None = None
+        self.still: dict[Caller, int] | None = None
 
     def cancel(self, why: str) -> None:
         """The first reason counts. A task that is cancelled before it begins would never make its report."""
@@ -111,6 +117,20 @@ class Running:
     def limit(self, limit_s: float) -> None:
         """Cancels it as `timeout` when it runs longer than this from now."""
         self._deadlines.add(self, limit_s)
+
+    def stand_still(self, for_: Caller, through: int) -> None:
+        """Its time does not go on while this call waits for a person. Its limit is set already."""
+        if not self.still:
+            self.still = {}
+            self._left_s = self._deadlines.stand_still(self)
+        self.still[for_] = through
+
+    def go_on(self, for_: Caller) -> None:
+        """Its time is not held up by this call any more. Nothing happens when it was not."""
+        if not self.still or self.still.pop(for_, None) is None:
+            return
+        if not self.still and not self.done and self._left_s is not None:
+            self._deadlines.go_on(self, self._left_s)
 
     def was_cancelled(self) -> bool:
         """Whether a CancelledError is ours; then the task goes on, to make its report."""

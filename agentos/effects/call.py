@@ -14,7 +14,9 @@ from agentos.events.effects import Probe, RunCall
 from agentos.events.intake import CallReport, Item, Probed
 from agentos.ids import LogId, Name, call_id
 from agentos.resources import Scope
+from agentos.resources.account import bear
 from agentos.resources.process.partial import partial_of
+from agentos.resources.waited import waited_for
 from agentos.toolboxes.base import CutOff, Failed, Finish
 from agentos.toolboxes.results import render
 
@@ -33,6 +35,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
     running.limit(timeout_s)
+    bear(services.lending.account(effect.log, effect.turn, effect.call))
     arguments = arguments_of(services, effect)
     try:
         value = await toolbox.call(effect.tool, arguments, call)
@@ -45,7 +48,7 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     except BaseException as error:  # a tool may raise anything; it is the failure of this call alone
         if isinstance(error, asyncio.CancelledError) or running.ended:
             partial = render(partial_of(error), limits.result_chars).text
-            report = _cancelled(effect, running, config.effect, timeout_s, partial)
+            report = _cancelled(effect, running, config.effect, timeout_s, waited_for(error), partial)
         else:
             report = _failed(effect, f"{type(error).__name__}: {words_of(error)}", "raised", limits.result_chars)
     running.done = True
@@ -105,14 +108,14 @@ def _report(
 
 
 def _cancelled(
-    effect: RunCall, running: Running, effect_class: EffectClass, timeout_s: float, partial: str
+    effect: RunCall, running: Running, effect_class: EffectClass, timeout_s: float, waited: str, partial: str
 ) -> CallReport:
     """A cancelled `once` call may have had its effect: unknown. The others are safely cancelled or timed out."""
     if not running.was_cancelled():
         return _report(effect, CallStatus.FAILED, "the tool cancelled itself", "raised")
     so_far = f"\nOutput so far:\n{partial}" if partial else ""
     timeout = running.ended == "timeout"
-    why = f"no result within {timeout_s:g} s" if timeout else "interrupted"
+    why = f"no result within {timeout_s:g} s{waited}" if timeout else "interrupted"
     kind = "timeout" if timeout else "interrupted"
     if effect_class is EffectClass.ONCE:
         return _report(effect, CallStatus.UNKNOWN, f"{why}; whether it took effect is unknown{so_far}", kind)
@@ -144,6 +147,7 @@ async def probe_call(services: Services, effect: Probe, running: Running) -> Ite
     if toolbox is None:
         return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
     running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
+    bear(services.lending.account(effect.log, effect.turn, effect.call))
     arguments = arguments_of(services, effect)
     try:
         doubt = await toolbox.probe(effect.tool, arguments, call_id(LogId(effect.log), effect.call))

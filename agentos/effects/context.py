@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any
 
+from agentos.clock import Clock
 from agentos.codec import encode_json
 from agentos.components import Access, AgentContext
 from agentos.effects.base import Running, Services, owned
@@ -71,6 +72,10 @@ class Context:
     @property
     def key(self) -> str:
         return self.call_id
+
+    @property
+    def clock(self) -> Clock:
+        return self._services.clock
 
     @property
     def lineage(self) -> Lineage:

@@ -74,6 +74,13 @@ class Runner:
         """What runs for a log now."""
         return [running.effect for running in self._running.get(log, ())]
 
+    def running_call(self, log: LogId, call: int) -> Running | None:
+        """The attempt of a call that runs now, if one does."""
+        for running in self._running.get(log, ()):
+            if isinstance(running.effect, RunCall) and running.effect.call == call:
+                return running
+        return None
+
     async def wait_ended(self, log: LogId) -> None:
         """Until nothing runs for a log any more of what runs now."""
         tasks = [running.task for running in self._running.get(log, ()) if running.task is not None]

@@ -27,6 +27,7 @@ from agentos.kernel.tick import Ticker
 from agentos.kernel.watch import Watchers
 from agentos.ports import Approval, ApprovalRequest
 from agentos.resources import Scope, Slots
+from agentos.world import View
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +53,7 @@ class LiveHost:
     ) -> None:
         self._catalog, self._watchers, self._services = catalog, watchers, services
         self._runner, self._ticker, self._logs, self._eviction = runner, ticker, logs, logs.eviction
+        services.standstill.running_call = runner.running_call
 
     def reported(self, log: LogId, item: Item) -> None:
         """A runner's report is intake, unless its log is no longer here, or the kernel is closed."""
@@ -80,6 +82,15 @@ class LiveHost:
     def start_effect(self, effect: Effect) -> None:
         self._runner.start(effect)
 
+    def person_awaited(self, view: View, call: int) -> None:
+        self._services.standstill.waits(view, call)
+
+    def turn_awaited(self, view: View) -> None:
+        self._services.standstill.joined(view)
+
+    def person_heard(self, log: LogId, call: int) -> None:
+        self._services.standstill.goes_on(log, call)
+
     def turn_started(self, context: Digest) -> None:
         if context not in self._catalog.stored:
             self._catalog.are_stored(context)
@@ -106,6 +117,7 @@ class LiveHost:
 
     def lost(self, loaded: Loaded) -> None:
         self._close_conversation_scope(loaded)
+        self._services.standstill.lost(loaded.log)
         self._logs.lost(loaded)
         if self.slots.of(loaded.log):
             self._spawn(self._free_slots(loaded.log))

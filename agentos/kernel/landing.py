@@ -8,9 +8,12 @@ from agentos.components import CallStatus, TurnConfig
 from agentos.events.entry import Draft
 from agentos.events.intake import Erase
 from agentos.events.kinds import (
+    ApprovalDecided,
+    ApprovalRequested,
     CallDoubted,
     CallFinished,
     CallNested,
+    CallResolved,
     CallStarted,
     ConversationClosed,
     InputReceived,
@@ -48,7 +51,10 @@ class Landing:
             CallNested: self._call_nested,
             CallStarted: self._call_started,
             CallFinished: self._call_finished,
-            CallDoubted: self._call_finished,
+            CallDoubted: self._call_doubted,
+            CallResolved: self._person_heard,
+            ApprovalRequested: self._person_awaited,
+            ApprovalDecided: self._person_heard,
             ConversationClosed: self._conversation_closed,
             PayloadErased: self._payload_erased,
         }
@@ -137,8 +143,10 @@ class Landing:
 
     # Kinds that somebody hears of before they are applied
 
-    def _input_stored(self, loaded: Loaded, _view: View, seq: int, draft: Draft) -> None:
+    def _input_stored(self, loaded: Loaded, view: View, seq: int, draft: Draft) -> None:
         self._waiters.input_stored(loaded, seq, draft)
+        if view.turn and view.turn < seq:
+            self._host.turn_awaited(view)
 
     def _conversation_closed(self, loaded: Loaded, _view: View, _seq: int, _draft: Draft) -> None:
         self._host.conversation_closed(loaded)
@@ -164,5 +172,17 @@ class Landing:
         data = draft.data
         if loaded.inner is not None:
             loaded.inner.finished(draft)
+        self._host.person_heard(view.log, draft.call)
         if type(data) is not CallFinished or data.status is not CallStatus.LOST:
             self._host.give_slot_back(view.log, draft.call)
+
+    def _call_doubted(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        if isinstance(draft.data, CallDoubted) and draft.data.probed:
+            self._host.person_awaited(view, draft.call)
+        self._host.give_slot_back(view.log, draft.call)
+
+    def _person_awaited(self, _loaded: Loaded, view: View, _seq: int, draft: Draft) -> None:
+        self._host.person_awaited(view, draft.call)
+
+    def _person_heard(self, loaded: Loaded, _view: View, _seq: int, draft: Draft) -> None:
+        self._host.person_heard(loaded.log, draft.call)

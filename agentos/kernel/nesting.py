@@ -33,7 +33,7 @@ def above(world: World, asking: Asking, log: LogId, find: Find, turn: int, call:
         if config is None or log in seen:
             continue
         seen.add(log)
-        for cause in (*config.causes, *_queued(find)):
+        for cause in (*config.causes, *queued(find)):
             log_above, call_above = log_and_seq(cause)
             slice_ = world.slice(log_above)
             found = slice_.get(call_above, CallConfig) if slice_ is not None else None
@@ -42,7 +42,7 @@ def above(world: World, asking: Asking, log: LogId, find: Find, turn: int, call:
                 waiting.append((log_above, slice_.get, found.turn, call_above))
 
 
-def _queued(find: Find) -> list[CallId]:
+def queued(find: Find) -> list[CallId]:
     """The delegations whose tasks wait for the open turn of their child to end."""
     state = find(CONVERSATION, ConversationState)
     return [input_.cause for input_ in state.waiting if input_.cause is not None] if state is not None else []

@@ -30,6 +30,7 @@ from agentos.kernel.catalog import Catalog
 from agentos.kernel.inner import Asked
 from agentos.kernel.limiting import Limiting
 from agentos.kernel.nesting import parents_of
+from agentos.kernel.standstill import Standstill
 from agentos.kernel.waiting import Waiting
 from agentos.kernel.watch import Watchers
 from agentos.lineage import FrameType, Lineage, LineageFrame
@@ -66,9 +67,10 @@ class LiveServices:
         self._world, self._catalog, self._slots, self._watchers = world, catalog, slots, watchers
         self._program = program
         self.waiting = Waiting(world, slots)
+        self.standstill = Standstill(world, self.waiting.asking)
         self.limiting: Limiting | None = None
         self.admission: Admission | None = None
-        self.lent = self.closing = False
+        self.lent = self.closing = self.draining = False
         self.clock = clock
         self._report, self._ask_inner = report, ask_inner
 
@@ -94,6 +96,10 @@ class LiveServices:
         return at_once.take((log, call), free=free)
 
     def begins(self, view: View) -> bool:
+        """In a kernel that is about to close no turn begins but for the call of an open one, which waits for it: inputs that
+        people sent stay where they are."""
+        if self.draining and not _works_for_a_call(view):
+            return False
         return self.admission is None or self.admission.begins(view)
 
     def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
@@ -112,8 +118,13 @@ class LiveServices:
         waiter = self._ask_inner(log, item)
         key = (log, item.call, item.index)
         self.waiting.asking[key] = who_waits()
-        waiter.add_done_callback(lambda _: self.waiting.asking.pop(key, None))
+        waiter.add_done_callback(lambda _: self._asked(*key))
         return waiter
+
+    def _asked(self, log: LogId, call: int, index: int) -> None:
+        """Nobody waits for this inner call any more."""
+        self.waiting.asking.pop((log, call, index), None)
+        self.standstill.left(log, call, index)
 
     def publish_delta(self, delta: ModelDelta) -> None:
         self._watchers.delta(delta)
@@ -215,3 +226,8 @@ class LiveServices:
         if slice_ is None:
             raise UnknownConversation(log)
         return slice_
+
+
+def _works_for_a_call(view: View) -> bool:
+    """Whether what waits in a conversation was asked for by a call."""
+    return view.conversation is not None and any(waiting.cause is not None for waiting in view.conversation.waiting)

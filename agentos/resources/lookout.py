@@ -6,7 +6,7 @@ While nobody holds or waits, nothing is looked at, and no timer is set.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 from agentos.clock import Clock, Timer
@@ -52,6 +52,7 @@ class Lookout:
         self.above: Callable[[Caller], Iterable[Node]] = lambda caller: ()
         self.named: Callable[[Caller | None], CycleCall] = call_alone
         self._timer: Timer | None = None
+        self._held: dict[Node, list[Shared[Any]]] = {}
         self._in_line: dict[Caller, float] = {}
         self._warned: set[Caller] = set()
 
@@ -125,7 +126,25 @@ class Lookout:
     # What the wait graph asks
 
     def waits(self) -> Iterable[Wait]:
-        return (self._wait(shared, lease) for shared, lease in self._waiting())
+        for shared in self._living():
+            yield from self._line(shared)
+
+    def lines_for(self, node: Node) -> Iterable[tuple[Hashable, Iterable[Wait]]]:
+        """The lines for the resources that a task holds."""
+        for shared in self._held.get(node, ()):
+            if shared.is_waited_for:
+                yield shared, self._line(shared)
+
+    def entered(self, shared: Shared[Any], lease: Lease[Any]) -> None:
+        """A resource is held from here on."""
+        self._held.setdefault(lease.task, []).append(shared)
+
+    def left(self, shared: Shared[Any], lease: Lease[Any]) -> None:
+        """It is held no more."""
+        held = self._held[lease.task]
+        held.remove(shared)
+        if not held:
+            del self._held[lease.task]
 
     def _waiting(self) -> Iterator[tuple[Shared[Any], Lease[Any]]]:
         """Who stands in line. One that was refused or cancelled, and has not run since, is as good as gone."""
@@ -133,14 +152,16 @@ class Lookout:
             yield from ((shared, lease) for lease in shared.leases[1] if lease.waits)
 
     def _wait(self, shared: Shared[Any], lease: Lease[Any]) -> Wait:
-        blockers, any_does = shared.blockers(lease)
-        caller = lease.by.caller
-        behind = (caller, *self.above(caller)) if caller is not None else ()
-        tasks, holders = [other.task for other in blockers], [other.by.caller for other in blockers]
-        return Wait(lease.task, caller, shared.name, tasks, holders, any_does, behind)
+        return next(self._line(shared, [lease]))
 
-    def holds(self, node: Node) -> bool:
-        return any(lease.task == node for shared in self._living() for lease in shared.leases[0])
+    def _line(self, shared: Shared[Any], leases: Iterable[Lease[Any]] | None = None) -> Iterator[Wait]:
+        """These in line, or all."""
+        blockers, line = shared.leases
+        tasks, holders = [other.task for other in blockers], [other.by.caller for other in blockers]
+        for lease in (lease for lease in line if lease.waits) if leases is None else leases:
+            caller = lease.by.caller
+            behind = (caller, *self.above(caller)) if caller is not None else ()
+            yield Wait(lease.task, caller, shared.name, tasks, holders, shared.any_does, behind, shared)
 
 
 def _late(leases: Iterable[Lease[Any]], before: float) -> list[Lease[Any]]:

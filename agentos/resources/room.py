@@ -6,7 +6,7 @@ Nothing here waits. `Slots` asks it inside passes, `Shared` on behalf of tasks; 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -15,14 +15,13 @@ class Order(Protocol[K]):
     """Which of those in line comes in next. Without one it is first come, first served.
 
     joined: somebody stands in line now; entered: came in from there; left: went away instead. Who comes in while nobody
-    waits is not told of, and pays nothing for it. next changes nothing by being asked; copy is one to play on with.
+    waits is not told of, and pays nothing for it. next changes nothing by being asked.
     """
 
     def joined(self, who: K, /) -> None: ...
     def left(self, who: K, /) -> None: ...
     def entered(self, who: K, /) -> None: ...
     def next(self) -> K: ...
-    def copy(self) -> Self: ...
 
 
 class Room(Generic[K]):
@@ -87,19 +86,8 @@ class Room(Generic[K]):
     def _next(self) -> K:
         return next(iter(self.line)) if self.order is None else self.order.next()
 
-    def blockers(self, who: K) -> tuple[list[K], bool]:
-        """Whom somebody in line waits for, and whether the leaving of any one of them would do."""
-        if not self.read_write:
-            return list(self.holders), True
-        return [*self.holders, *self._before(who)], False
-
-    def _before(self, who: K) -> list[K]:
-        """Those in line that come in before it, as it looks now."""
-        if self.order is None:
-            line = list(self.line)
-            return line[: line.index(who)]
-        order, before = self.order.copy(), list[K]()
-        while (next_ := order.next()) != who:
-            order.entered(next_)
-            before.append(next_)
-        return before
+    @property
+    def any_does(self) -> bool:
+        """Whether the leaving of any one holder lets somebody in. Else all of them have to: those in line wait for the
+        holders, however many stand between, for each of these waits for the same."""
+        return not self.read_write

@@ -29,7 +29,7 @@ from agentos.ids import CONVERSATION, Kind, LogId, Name, call_id
 from agentos.journal.projections import shown_state
 from agentos.kernel import Kernel
 from agentos.kernel.loaded import Loaded
-from agentos.resources import Scope
+from agentos.resources import Level, Scope
 from agentos.resources.borrowing import Borrowing, Caller
 from agentos.systems.ending import has_slot
 from agentos.world import Slice
@@ -289,12 +289,14 @@ def _is_granted(kernel: Kernel, log: str, call: int) -> bool:
 
 
 def scopes_are_owned(kernel: Kernel) -> list[str]:
-    """No conversation, turn or call has something to give back once nothing runs in it. Holds when all is quiet."""
+    """No conversation, turn or call has something to give back once nothing runs in it, but for resources that live as long
+    as their conversation. Holds when all is quiet."""
+    kept = Counter(row.scope for row in kernel.resources.rows() if row.level is Level.CONVERSATION)
     return [
         f"the scope {'/'.join(scope.path)} is open, but nothing runs in it"
         for agent in kernel.scope.children
         for scope in agent.children
-        if scope.open and not kernel.runner.busy(LogId(scope.path[-1]))
+        if scope.open > kept[tuple(scope.path)] and not kernel.runner.busy(LogId(scope.path[-1]))
     ]
 
 

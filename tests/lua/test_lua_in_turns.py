@@ -14,6 +14,7 @@ from agentos.components import Outcome, ToolboxSharing
 from agentos.definitions import AgentSpec
 from agentos.errors import KernelClosed
 from agentos.kernel import RunOutcome
+from agentos.testing.clock import START, ManualClock
 from agentos.testing.leaks import LeakMeter
 from agentos.toolboxes.lua import LuaToolbox
 from tests.lua.support import TIME_S, limits, lives
@@ -81,6 +82,28 @@ async def test_a_script_that_hangs_is_told_and_the_next_begins_anew() -> None:
     assert outcome.outcome is Outcome.COMPLETED
     assert told[0] == ("failed(timeout)", f"{lost}\nPrinted so far:\non\n")
     assert json.loads(told[1][1]) == {"values": [None], "state": "new"}
+
+
+async def test_a_script_is_told_the_time_of_the_kernel_and_sees_it_go_on_with_that_alone() -> None:
+    clock = ManualClock()
+
+    async def sleep() -> str:
+        """Lets an hour go by."""
+        clock.advance(3600)
+        return "slept"
+
+    text = "local t = time.now() for _ = 1, 1e6 do end local s = time.now() tools.sleep{} return t, s, time.now()"
+    mind = Mind(script(text), script("return time.now(), tools.call('sleep')"))
+    patient: dict[str, Any] = {"tool_s": 80_000, "turn_s": 80_000}
+    async with lab(mind, tools=[sleep], toolboxes=[box("sleep")], clock=clock, **patient) as here:
+        conversation = await here.start()
+        await conversation.ask("go")
+        told = [json.loads(text)["values"] for _, text in await results(conversation) if text != "slept"]
+
+    assert told[0] == [START / 1e6, START / 1e6, START / 1e6 + 3600]
+    assert told[1][0] == START / 1e6 + 3600
+    assert told[1][1].keys() == {"status", "result_txt", "duration", "trace_id", "outcome"}
+    assert told[1][1]["duration"] == 3600
 
 
 async def test_conversations_have_states_of_their_own() -> None:

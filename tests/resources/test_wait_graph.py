@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
 from agentos.resources import wait_graph
+from agentos.resources.room import Room
 from agentos.resources.wait_graph import Node, Wait, WaitGraph
 
 
@@ -17,19 +17,17 @@ class Place:
 
     def __init__(self) -> None:
         self.all: dict[Node, Wait] = {}
-        self.held: set[Node] = set()
 
     def wait(self, waiter: str, *blockers: str, any_does: bool = False, behind: tuple[str, ...] = ()) -> Wait:
         found = Wait(waiter, None, f"what {waiter} wants", blockers, [None] * len(blockers), any_does, behind)
         self.all[waiter] = found
-        self.held.update(blockers)
         return found
 
     def waits(self) -> Iterable[Wait]:
         return self.all.values()
 
-    def holds(self, node: Node) -> bool:
-        return node in self.held
+    def lines_for(self, node: Node) -> Iterable[tuple[Node, Iterable[Wait]]]:
+        return [(wait.waiter, [wait]) for wait in self.all.values() if node in wait.blockers]
 
 
 def graph() -> tuple[WaitGraph, Place]:
@@ -55,7 +53,6 @@ def test_who_waits_behind_a_circle_is_not_in_it() -> None:
     made, place = graph()
     place.wait("a", "b")
     place.wait("b", "a")
-    place.held.add("late")
     late = place.wait("late", "a")
 
     assert made.deadlock(late) == []
@@ -134,21 +131,133 @@ def _reaches(place: Place, start: str, going: set[str]) -> bool:
     return False
 
 
-def test_a_long_line_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A round for each that goes would hold up the loop for seconds."""
-    looks = 0
+class Rooms:
+    """Rooms, read-write or for a number at once, and everybody who holds or waits there."""
 
-    def counted(wait: Wait, halted: Mapping[Node, int]) -> bool:
-        nonlocal looks
-        looks += 1
-        return can_go(wait, halted)
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self.rooms: list[Room[int]] = [Room(size or 1, read_write=not size) for size in sizes]
+        self.looked = 0
 
-    made, place = graph()
-    names_ = [f"reader-{number}" for number in range(200)]
-    for number, name in enumerate(names_):
-        place.wait(name, "writer", *names_[:number])
-    can_go = wait_graph._can_go
-    monkeypatch.setattr(wait_graph, "_can_go", counted)
+    def take(self, who: int, number: int, reads: bool) -> None:
+        if not any(who in room.line for room in self.rooms):
+            self.rooms[number].take(who, reads)
 
-    assert made.deadlock(place.all[names_[-2]]) == []
-    assert looks <= len(names_)
+    def waits(self) -> Iterable[Wait]:
+        for number in range(len(self.rooms)):
+            yield from self.line(number)
+
+    def lines_for(self, node: Node) -> Iterable[tuple[Node, Iterable[Wait]]]:
+        return [(number, self.line(number)) for number, room in enumerate(self.rooms) if node in room.holders]
+
+    def line(self, number: int) -> Iterable[Wait]:
+        room = self.rooms[number]
+        holders = list(room.holders)
+        for who in room.line:
+            self.looked += 1
+            yield Wait(who, None, str(number), holders, [None] * len(holders), room.any_does, (), number)
+
+    def of(self, who: int) -> Wait | None:
+        return next((wait for wait in self.waits() if wait.waiter == who), None)
+
+    def plainly(self) -> dict[Node, tuple[list[int], bool]]:
+        """Whom each waits for, as one would say it: of a read-write room all who are inside or before it in line."""
+        found: dict[Node, tuple[list[int], bool]] = {}
+        for room in self.rooms:
+            before: list[int] = []
+            for who in room.line:
+                found[who] = ([*room.holders, *before] if room.read_write else list(room.holders), not room.read_write)
+                before.append(who)
+        return found
+
+    def plainly_stuck(self) -> set[Node]:
+        """Who is left when all have gone that can, round after round."""
+        left = self.plainly()
+        while going := [
+            who
+            for who, (blockers, any_does) in left.items()
+            if (any if any_does else all)(blocker not in left for blocker in blockers)
+        ]:
+            for who in going:
+                del left[who]
+        return set(left)
+
+    def plainly_closes(self, who: int) -> bool:
+        """Whether it is in a circle of those who are stuck."""
+        stuck, said = self.plainly_stuck(), self.plainly()
+        seen: set[Node] = set()
+        left: list[Node] = [who] if who in stuck else []
+        while left:
+            for blocker in said[left.pop()][0]:
+                if blocker == who:
+                    return True
+                if blocker in stuck and blocker not in seen:
+                    seen.add(blocker)
+                    left.append(blocker)
+        return False
+
+
+SIZES = st.lists(st.integers(0, 2), min_size=2, max_size=4)
+TAKES = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 3), st.booleans()), max_size=25)
+
+
+@given(SIZES, TAKES)
+def test_who_is_stuck_does_not_depend_on_who_stands_before_it_in_line(
+    sizes: list[int], takes: list[tuple[int, int, bool]]
+) -> None:
+    here = Rooms(sizes)
+    for who, number, reads in takes:
+        here.take(who, number % len(sizes), reads)
+
+        assert wait_graph._stuck(here.waits()) == here.plainly_stuck()
+
+
+@given(SIZES, TAKES)
+def test_the_one_who_closes_a_circle_is_told_and_nobody_else(
+    sizes: list[int], takes: list[tuple[int, int, bool]]
+) -> None:
+    here, made = Rooms(sizes), WaitGraph()
+    made.places.append(here)
+    for who, number, reads in takes:
+        here.take(who, number % len(sizes), reads)
+        wait = here.of(who)
+        if wait is None:
+            continue
+
+        assert bool(made.deadlock(wait)) == here.plainly_closes(who)
+        if here.plainly_closes(who):
+            here.rooms[number % len(sizes)].leave(who)
+        assert not here.plainly_stuck()
+
+
+def test_a_long_line_is_not_looked_at_for_one_whom_nobody_waits_for() -> None:
+    here, made = Rooms([0, 1]), WaitGraph()
+    made.places.append(here)
+    for who in range(1_000):
+        here.take(who, 0, False)
+    here.take(1_000, 1, False)
+    here.take(1_000, 0, False)
+    wait = here.of(1_000)
+    assert wait is not None
+    here.looked = 0
+
+    assert made.deadlock(wait) == []
+    assert here.looked == 0
+
+
+def test_of_a_line_that_is_waited_for_each_is_looked_at_a_fixed_number_of_times() -> None:
+    """Each that is inside or in line, and not each of one for each of the other: that would hold up the loop for seconds."""
+    here, made = Rooms([0, 1]), WaitGraph()
+    made.places.append(here)
+    for who in range(1_000):
+        here.take(who, 0, True)
+    here.take(1_000, 1, True)
+    here.take(0, 1, True)
+    for who in range(1_001, 2_000):
+        here.take(who, 0, False)
+    here.take(1_000, 0, False)
+    wait = here.of(1_000)
+    assert wait is not None
+    here.looked = 0
+
+    assert names(made.deadlock(wait)) == [1_000, 0]
+    assert here.looked <= 3 * 1_001

@@ -30,6 +30,7 @@ from tests.processes import new_processes, own_children
 
 NAMED = {
     "hostile_script",
+    "lua_escapes",
     "shared_process_300",
     "approval_parked_over_a_restart",
     "cancel_with_two_of_three_running",

@@ -28,16 +28,17 @@ def _copy_of(function: Any) -> Any:
     return copy
 
 
-@pytest.mark.parametrize("after", ["returns", "raises", "times out", "is interrupted"])
+ENDS = ["returns", "raises", "is interrupted", "times out"]
+INNER = [("hanging", "once", "unknown(interrupted)"), ("hanging", "pure", "cancelled(interrupted)")]
+GUARDED = ("guarded", "once", "cancelled(not_started)")
+"""A person is waited for, and the time of the call that asks stands still: it does not time out."""
+
+
 @pytest.mark.parametrize(
-    ("inner", "effect", "ends"),
-    [
-        ("hanging", "once", "unknown(interrupted)"),
-        ("hanging", "pure", "cancelled(interrupted)"),
-        ("guarded", "once", "cancelled(not_started)"),
-    ],
+    ("inner", "effect", "ends", "after"),
+    [*((*inner, after) for inner in INNER for after in ENDS), *((*GUARDED, after) for after in ENDS[:-1])],
 )
-async def test_a_call_takes_its_inner_calls_along_when_it_ends(after: str, inner: str, effect: str, ends: str) -> None:
+async def test_a_call_takes_its_inner_calls_along_when_it_ends(inner: str, effect: str, ends: str, after: str) -> None:
     door = asyncio.Event()
 
     async def work(context: CallContext) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+from agentos.clock import Clock, SystemClock
 from agentos.components import CallStatus
 from agentos.errors import AgentosError
 from agentos.ids import is_name
@@ -25,15 +25,26 @@ class Portal:
         if not is_name(tool) or not any(fnmatchcase(tool, pattern) for pattern in self._tools):
             listed = ", ".join(self._tools) or "none"
             return Reply(status="not-allowed", result_txt=f"scripts here may call these tools: {listed}")
-        begun_s = asyncio.get_running_loop().time()
+        clock = self._context.clock
+        begun_s = clock.monotonic()
         try:
             inner = await self._context.call(tool, arguments)
         except AgentosError as error:  # too many calls, or arguments that cannot be kept
-            return Reply(status="error", result_txt=str(error))
-        return _reply(inner, asyncio.get_running_loop().time() - begun_s)
+            return Reply(status="error", result_txt=str(error), now_s=told_s(clock))
+        return _reply(inner, clock.monotonic() - begun_s, told_s(clock))
 
 
-def _reply(inner: InnerResult, duration_s: float) -> Reply:
+def ticks(clock: Clock) -> bool:
+    """Whether a clock goes on as that of any process does, so that nobody has to be told."""
+    return isinstance(clock, SystemClock)
+
+
+def told_s(clock: Clock) -> float | None:
+    """What a running script has to be told of the time, in seconds since 1970."""
+    return None if ticks(clock) else clock.now() / 1e6
+
+
+def _reply(inner: InnerResult, duration_s: float, now_s: float | None) -> Reply:
     return Reply(
         status=_status(inner),
         result_txt=inner.text,
@@ -41,6 +52,7 @@ def _reply(inner: InnerResult, duration_s: float) -> Reply:
         trace_id=inner.call,
         outcome=inner.status.value,
         kind=inner.kind,
+        now_s=now_s,
     )
 
 

@@ -31,7 +31,7 @@ from agentos.resources.kinds.lua import (
 )
 from agentos.resources.process.partial import attach_partial
 from agentos.toolboxes.base import Doubt, Failed
-from agentos.toolboxes.lua.portal import Portal
+from agentos.toolboxes.lua.portal import Portal, ticks
 from agentos.toolboxes.lua.printed import Printed
 
 _RUNS = (
@@ -53,7 +53,8 @@ class LuaToolbox:
 
     tools are those that scripts may call: names, or patterns with `*` and `?`, none by default; the agent has to grant
     them too. state says whether global variables stay in a conversation, or a script has none of another. description
-    stands before what the tool says of itself. prepared: how many processes are started ahead.
+    stands before what the tool says of itself. prepared: how many processes are started ahead; clock: by
+    which those that nobody uses are ended.
     """
 
     kind: ClassVar[Name] = Name("lua")
@@ -93,7 +94,7 @@ class LuaToolbox:
             return Failed(Name("unknown_tool"), f"toolbox {self.name} has no tool {tool}")
         if self._workers is None:
             return Failed(Name("closed"), f"toolbox {self.name} is not open")
-        asked = self._script_of(arguments)
+        asked = self._script_of(arguments, context.clock)
         if isinstance(asked, Failed):
             return asked
         async with AsyncExitStack() as stack:
@@ -134,7 +135,7 @@ class LuaToolbox:
             result["state"] = "new" if new else "kept"
         return result
 
-    def _script_of(self, arguments: dict[str, Any]) -> Script | Failed:
+    def _script_of(self, arguments: dict[str, Any], clock: Clock) -> Script | Failed:
         text, timeout_s = arguments.get("script"), arguments.get("timeout")
         if not isinstance(text, str):
             return Failed(Name("invalid"), "script is the text of a script in Lua")
@@ -144,7 +145,8 @@ class LuaToolbox:
             return Failed(Name("invalid"), "timeout is a number of seconds above 0")
         return Script(
             script=text,
-            now_s=self._clock.now() / 1e6,
+            now_s=clock.now() / 1e6,
+            ticks=ticks(clock),
             time_s=min(self._limits.time_s, timeout_s or self._limits.time_s),
             fresh=self._fresh or arguments.get("fresh") is True,
         )

@@ -17,19 +17,25 @@ import msgspec
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
-    """script is the text to run, now_s the time that it begins at, in seconds since 1970; fresh: in a new state."""
+    """script is the text to run, now_s the time that it begins at, in seconds since 1970; fresh: in a new state.
+
+    ticks: whether the time that a script is told goes on while it runs, as that of a machine does; else it stands until a
+    Reply says another.
+    """
 
     script: str
     now_s: float
     time_s: float
     fresh: bool = False
+    ticks: bool = True
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a script is told of a call of its own.
 
     status is ok, error, not-found or not-allowed; result_txt the text of the result, or why there is none; duration in
-    seconds; trace_id and outcome are the id and the status of the call, kind says more about one that failed.
+    seconds; trace_id and outcome are the id and the status of the call, kind says more about one that failed. now_s: the
+    time of a clock that does not tick by itself.
     """
 
     status: str
@@ -38,6 +44,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     trace_id: str | None = None
     outcome: str | None = None
     kind: str | None = None
+    now_s: float | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from agentos.errors import ConfigurationError, ResourceError
+from agentos.resources.account import Place, process_place
 from agentos.resources.kinds.lua.inbox import Inbox
 from agentos.resources.kinds.lua.limits import LuaLimits
 from agentos.resources.kinds.lua.wire import Call, Ended, Printed, Ready, Reply, Script, heard, said
@@ -53,13 +54,17 @@ class Lost(msgspec.Struct, frozen=True):
 class LuaWorker:
     """A worker that is ready, until `end` or a script that is Lost. One script at a time."""
 
-    def __init__(self, limits: LuaLimits, tools: tuple[str, ...], name: str = "lua") -> None:
-        """Starts the process. Raises ConfigurationError without lupa, LuaUnavailable when nothing can be started."""
+    def __init__(
+        self, limits: LuaLimits, tools: tuple[str, ...], name: str = "lua", place: Place | None = None
+    ) -> None:
+        """Starts the process, which gives its place back at its end. Raises ConfigurationError without lupa, LuaUnavailable
+        when nothing can be started."""
         self._limits = limits
         self._inbox = Inbox(limits.line_bytes, self._flooded)
         self._lost: Lost | None = None
         try:
-            self._process = LiveProcess(_command(limits, tools, name), KILL, self._inbox.heard, 2 * limits.line_bytes)
+            command = _command(limits, tools, name)
+            self._process = LiveProcess(command, KILL, self._inbox.heard, 2 * limits.line_bytes, place)
         except OSError as error:
             raise LuaUnavailable(str(error)) from error
         self._watcher = asyncio.ensure_future(self._watch())
@@ -72,8 +77,18 @@ class LuaWorker:
 
     @classmethod
     async def start(cls, limits: LuaLimits, tools: tuple[str, ...] = (), name: str = "lua") -> LuaWorker:
-        """A worker that can take a script. Raises as the making does; LuaUnavailable when it is not ready in start_s."""
-        worker = cls(limits, tools, name)
+        """A worker that can take a script. Raises as the making does; LuaUnavailable when it is not ready in start_s; as
+        `Place.take` where processes are bounded, for one of which it waits wait_s."""
+        check_lupa()
+        place = process_place(f"lua {name}", kept=True)
+        if place is not None:
+            await place.take(limits.wait_s)
+        try:
+            worker = cls(limits, tools, name, place)
+        except BaseException:
+            if place is not None:
+                place.give_back()
+            raise
         try:
             line = await worker._inbox.line(limits.start_s)
         except BaseException:

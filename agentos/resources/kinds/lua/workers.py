@@ -8,6 +8,7 @@ from collections import deque
 
 from agentos.clock import Clock, SystemClock, Timer
 from agentos.errors import AgentosError, ResourceAccessTimeout, ResourceClosed
+from agentos.resources.account import asked_now
 from agentos.resources.kinds.lua.limits import LuaLimits
 from agentos.resources.kinds.lua.worker import LuaWorker
 from agentos.resources.process.family import insist
@@ -168,7 +169,10 @@ class LuaWorkers:
         return await LuaWorker.start(self._limits, self._tools, self.name)
 
     def _prepare(self) -> None:
+        """Where processes are bounded none is: it would count on the account of whoever asked last."""
         self._stop_timer()
+        if asked_now() is not None:
+            return
         if self._prepared:
             self._timer = self._clock.call_later(self._limits.idle_s, self._drop_ready)
         for _ in range(self._prepared - len(self._ready) - len(self._tasks)):

@@ -128,7 +128,7 @@ end
 local time = {}
 local SECONDS_MAX = 9999 * 366 * 86400
 
--- Seconds since 1970, UTC, by the clock of the toolbox; what stands behind the point are parts of one.
+-- Seconds since 1970, UTC, by the clock of the kernel; what stands behind the point are parts of one.
 function time.now()
   return now()
 end
@@ -198,7 +198,10 @@ local function asked(name, arguments, level)
   if #name > NAME_BYTES_MAX then
     error(format("tools.call: the name of a tool has at most %d bytes", NAME_BYTES_MAX), level + 1)
   end
-  return reader(call_tool(name, arguments_text(name, arguments, level + 1)))
+  local reply = reader(call_tool(name, arguments_text(name, arguments, level + 1)))
+  if reply.now_s then now(reply.now_s) end
+  reply.now_s = nil
+  return reply
 end
 
 -- Never raises for what becomes of the call: status is ok, error, not-found or not-allowed, result_txt what it gave.

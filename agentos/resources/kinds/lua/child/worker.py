@@ -3,7 +3,7 @@
 It is started as a file by an interpreter that loads no site and no user code, and imports nothing of this package; its
 arguments are the folder that holds lupa, and the bounds as JSON. One line of JSON for each message:
 
-    in   {"script": ..., "now_s": ..., "time_s": ..., "fresh": ...}, and after each `call` the reply to it
+    in   {"script": ..., "now_s": ..., "time_s": ..., "fresh": ..., "ticks": ...}, and after each `call` the reply to it
     out  {"type": "ready"}, {"type": "printed"}, {"type": "call"}, {"type": "ended"}; see `wire`
 
 Whoever started it kills it when a script takes too long. Where nobody is left to do so, its own limits do: of CPU time,
@@ -12,18 +12,19 @@ of time on the clock, and the end of its input.
 
 from __future__ import annotations
 
-import contextlib
-import json
+import _json
+import _signal  # type: ignore[import-not-found]
 import os
 import resource
-import signal
 import sys
 import time
 
-TYPE_CHECKING = False  # typing itself would take a third of the time to start
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+# A conversation waits for what is loaded here: typing, signal, json and contextlib, which load enum, re and collections,
+# take longer than Python and Lua together. The two modules with a _ are what signal and json are made of.
 
 PYTHON_BYTES = 64 * 1024 * 1024
 LINES = 8
@@ -88,6 +89,7 @@ class State:
         self._printed = Printed(wire, limits["printed_bytes"])
         self._now_s = self._begun = 0.0
         self._time_s = 0.0
+        self._ticks = True
         self._memory_error = lua54.LuaMemoryError
         self._lua = lua54.LuaRuntime(
             register_eval=False,
@@ -100,7 +102,7 @@ class State:
         self._run = self._lua.execute(
             *sources,
             limits["values_bytes"],
-            json.dumps(limits["tools"]).encode(),
+            f"[{','.join(map(_json.encode_basestring, limits['tools']))}]".encode(),
             self._ask,
             self._printed,
             self._now,
@@ -109,9 +111,9 @@ class State:
             mode=b"t",
         )
 
-    def run(self, script: bytes, now_s: float, time_s: float) -> bytes:
+    def run(self, script: bytes, now_s: float, time_s: float, ticks: bool) -> bytes:
         """Runs a script; gives the message of its end."""
-        self._now_s, self._begun, self._time_s = now_s, time.monotonic(), time_s
+        self._now_s, self._begun, self._time_s, self._ticks = now_s, time.monotonic(), time_s, ticks
         self._printed.total = 0
         self._admit(len(script))
         try:
@@ -140,19 +142,22 @@ class State:
 
     def _ask(self, tool: bytes, arguments: bytes) -> bytes:
         """Has a tool called; whoever reads the message limits the time meanwhile."""
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        name = json.dumps(tool.decode(errors="replace")).encode()
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
+        name = _json.encode_basestring(tool.decode(errors="replace")).encode()
         try:
             self._wire.send(b'{"type":"call","tool":%b,"arguments":%b}' % (name, arguments))
             reply = self._wire.line()
         except MemoryError:  # the script could go on, and take this reply for that of its next call
             os._exit(NO_MEMORY)
         self._admit(len(reply))
-        signal.setitimer(signal.ITIMER_REAL, self._time_s + ALARM_S)
+        _signal.setitimer(_signal.ITIMER_REAL, self._time_s + ALARM_S)
         return reply
 
-    def _now(self) -> float:
-        return self._now_s + time.monotonic() - self._begun
+    def _now(self, now_s: float | None = None) -> float:
+        """The time, or from here on the one that a reply says."""
+        if now_s is not None:
+            self._now_s = now_s
+        return self._now_s + time.monotonic() - self._begun if self._ticks else self._now_s
 
     def _admit(self, size: int) -> None:
         """Makes room for a text on its way into Lua, where running out of memory would be the end of the process."""
@@ -164,45 +169,77 @@ class State:
 
 def main(lupa_folder: str, limits: dict[str, Any]) -> None:
     wire = Wire(limits["line_bytes"])
-    sys.path.insert(0, lupa_folder)
-    from lupa import lua54  # type: ignore[import-untyped]
-
+    lua54 = _lua54(lupa_folder)
     sources = [_source(name) for name in SOURCES]
     _bound_process(PYTHON_BYTES + LINES * limits["line_bytes"] + limits["memory_bytes"])
     state = State(lua54, sources, wire, limits)
     wire.send(_message("ready"))
     while True:
-        asked = json.loads(wire.line())
+        asked = _read(wire.line().decode())
         _bound_time(asked["time_s"])
         if asked["fresh"]:
             state.close()
             state = State(lua54, sources, wire, limits)
-        ended = state.run(asked["script"].encode(), asked["now_s"], asked["time_s"])
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        ended = state.run(asked["script"].encode(), asked["now_s"], asked["time_s"], asked["ticks"])
+        _signal.setitimer(_signal.ITIMER_REAL, 0)
         wire.send(ended)
+
+
+def _lua54(lupa_folder: str) -> Any:
+    """The module of Lua 5.4 alone: what its package loads beside is for choosing among versions."""
+    package = type(sys)("lupa")
+    package.__path__ = [os.path.join(lupa_folder, "lupa")]
+    sys.modules["lupa"] = package
+    sys.path.insert(0, lupa_folder)
+    import lupa.lua54  # type: ignore[import-untyped]
+
+    return lupa.lua54
 
 
 def _bound_process(address_bytes: int) -> None:
     """No file can be written, opened or locked, no process begun, no core left; memory has a bound."""
     for number in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         resource.setrlimit(number, (0, 0))
-    with contextlib.suppress(ValueError, OSError):  # where the system knows no such limit, that of Lua holds
+    try:
         resource.setrlimit(resource.RLIMIT_AS, (address_bytes, address_bytes))
+    except (ValueError, OSError):  # where the system knows no such limit, that of Lua holds
+        return
 
 
 def _bound_time(time_s: float) -> None:
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit_s = int(used.ru_utime + used.ru_stime + time_s) + CPU_S
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-    signal.setitimer(signal.ITIMER_REAL, time_s + ALARM_S)
+    _signal.setitimer(_signal.ITIMER_REAL, time_s + ALARM_S)
 
 
 def _deny(value: object, name: object, setting: bool) -> object:
     raise AttributeError("nothing of Python can be reached from here")
 
 
-def _message(kind: str, /, **fields: object) -> bytes:
-    return json.dumps({"type": kind, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
+class _Plain:
+    """How a scanner of JSON reads: everything as it stands."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The message in a line, which begins with it."""
+    message, _ = _json.make_scanner(_Plain)(text, 0)  # type: ignore[arg-type]
+    assert isinstance(message, dict), "the kernel sends objects"
+    return message
+
+
+def _message(kind: str, /, **fields: str | int) -> bytes:
+    told: dict[str, str | int] = {"type": kind, **fields}
+    return ("{" + ",".join(f'"{name}":{_json_of(value)}' for name, value in told.items()) + "}").encode()
+
+
+def _json_of(value: str | int) -> str:
+    return _json.encode_basestring(value) if isinstance(value, str) else str(value)
 
 
 def _begun(text: bytes, bytes_max: int) -> str:
@@ -218,4 +255,4 @@ def _source(name: str) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main(sys.argv[1], _read(sys.argv[2]))
