@@ -12,7 +12,7 @@ import pytest
 from tests.transcript import ROOT, mismatch, steps_of
 
 DOCS = ROOT / "docs"
-PAGES = ("tutorial.md", "agent-files.md", "tools.md", "lua.md", "commands.md", "sessions.md")
+PAGES = ("tutorial.md", "agent-files.md", "tools.md", "lua.md", "commands.md", "operating.md", "sessions.md")
 PROGRAM = re.compile(r"```python\n(.*?)```\n\n```\n(.*?)```", re.DOTALL)
 
 
@@ -45,6 +45,36 @@ def test_an_id_in_two_places_has_to_be_the_same_one(tmp_path: Path) -> None:
 
     assert found is not None
     assert (found.step.text, found.came) == ("echo aaaa1111", "1234abcd")
+
+
+def test_a_terminal_goes_on_while_others_run(tmp_path: Path) -> None:
+    waits = "until [ -e go ]; do sleep 0.05; done"
+    lines = ["```console", f"first$ echo one; {waits}; echo two", "one", "second$ touch go", "first$", "two", "```"]
+
+    assert mismatch("\n".join(lines), tmp_path) is None
+
+
+def test_a_terminal_that_prints_more_than_a_page_shows_is_found(tmp_path: Path) -> None:
+    found = mismatch("```console\nfirst$ echo one; echo two\none\n```", tmp_path)
+
+    assert found is not None
+    assert found.came == "one\ntwo"
+
+
+def test_a_process_in_two_places_has_to_be_the_same_one(tmp_path: Path) -> None:
+    lines = [
+        "```console",
+        "$ echo process 12, process 34",
+        "process 56, process 78",
+        "$ echo kill 56",
+        "kill 78",
+        "```",
+    ]
+
+    found = mismatch("\n".join(lines), tmp_path)
+
+    assert found is not None
+    assert (found.step.text, found.came) == ("echo kill 56", "kill 12")
 
 
 def test_a_file_is_what_a_line_before_the_block_names() -> None:

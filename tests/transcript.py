@@ -4,41 +4,47 @@ In a block ```console a line that begins with `$ ` is a command, one that begins
 below are what it prints, stderr with stdout; `...` stands for any number of them. A block of another kind is written to a
 file when the line before it ends with the name of the file in backticks and a colon.
 
-An id, a time and a digest stand for those of the run. The same id in two places is the same one, in commands too. Blanks
-count as one, and as none at the end of a line, and `…/` stands for the folder that all is done in.
+A line `first$ agentos up` is a command in a terminal of that name, in the same folder. It goes on while the page does: as
+much of what it prints is taken as the page shows, and below a line `first$` stands what came since.
+
+An id, a time, a digest and the number of a process stand for those of the run. The same id or process in two places is the
+same one, in commands too. Blanks count as one, and as none at the end of a line, and `…/` stands for the folder that all is
+done in.
 
 `python -m tests.transcript PAGE` puts what comes now in the place of all that is shown.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-ROOT = Path(__file__).parent.parent
-HANGS_S = 120
-"""After this the shell is killed, so that what never ends does not hold up all tests."""
+from tests.transcript_shell import ROOT, Shell, Terminal
+
+__all__ = ["ROOT", "mismatch", "renewed", "steps_of"]
+
+QUIET_S, RENEWED_QUIET_S = 30.0, 4.0
+"""How long a terminal may print nothing before what the page shows is missed; less where the page is made anew."""
 
 _FENCE = re.compile(r"```(\w*)")
 _FILE = re.compile(r"`([^`\s]+)`:")
 _ID = "[0-9a-hjkmnp-tv-z]"
 _TOKEN = re.compile(
-    r"(?P<clock>\d\d:\d\d:\d\d\.\d+)"
+    r"(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)"
     r"|(?P<took>(?<![\w.+])\d+(?:\.\d+)? ?(?:ms|s)(?!\w))"
+    r"|(?P<pid>(?:(?<=process )|(?<=pid )|(?<=kill ))\d+(?!\w))"
     r"|(?P<digest>[0-9a-f]{64}|[0-9a-f]{12}…)"
     rf"|(?P<id>(?<![0-9A-Za-z])(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])(?:{_ID}{{18}})?{_ID}{{8}}(?![0-9A-Za-z]))"
     r"|(?P<blank>\s+)"
 )
 _SHAPES = {
-    "clock": r"\d\d:\d\d:\d\d\.\d+",
+    "clock": r"\d\d:\d\d:\d\d(?:\.\d+)?",
     "took": r"\d+(?:\.\d+)? ?(?:ms|s)",
     "digest": r"(?:[0-9a-f]{64}|[0-9a-f]{12}…)",
     "blank": r"\s+",
@@ -48,14 +54,23 @@ _SHAPES = {
 _GAP = r"((?:.*\n)*?.*)"
 
 
+_PROMPT = re.compile(r"(?P<terminal>[a-z]*)\$(?: (?P<command>.*))?")
+
+
+def _fits(shown: str, ids: dict[str, str], came: str) -> bool:
+    return _match(shown, came, ids) is not None
+
+
 class Step(NamedTuple):
-    """A command with what it prints, or a file with its content; first and last are the lines of that, from 0."""
+    """A command with what it prints, or a file with its content; first and last are the lines of that, from 0. terminal is
+    empty for the shell that waits for each; there, text is empty for what the last command goes on to print."""
 
     text: str
     shown: str
     first: int
     last: int
     is_file: bool = False
+    terminal: str = ""
 
 
 class Mismatch(NamedTuple):
@@ -88,7 +103,7 @@ def steps_of(page: str) -> Iterator[Step]:
 def mismatch(page: str, folder: Path) -> Mismatch | None:
     """Runs a page in a folder; the first command that prints something else."""
     ids: dict[str, str] = {}
-    for step, came in _run(page, folder, ids):
+    for step, came in _run(page, folder, ids, QUIET_S):
         found = _match(step.shown, came, ids)
         if found is None:
             return Mismatch(step, came)
@@ -101,7 +116,7 @@ def renewed(page: str, folder: Path) -> str:
     lines = page.split("\n")
     ids: dict[str, str] = {}
     outputs: list[tuple[Step, str]] = []
-    for step, came in _run(page, folder, ids):
+    for step, came in _run(page, folder, ids, RENEWED_QUIET_S):
         found = _match(step.shown, came, ids)
         ids |= _in_order(step.shown, came, ids) if found is None else _bound(found)
         outputs.append((step, came if found is None else _elided(found)))
@@ -110,99 +125,35 @@ def renewed(page: str, folder: Path) -> str:
     return _with_ids("\n".join(lines), ids)
 
 
-def _run(page: str, folder: Path, ids: dict[str, str]) -> Iterator[tuple[Step, str]]:
+def _run(page: str, folder: Path, ids: dict[str, str], quiet_s: float) -> Iterator[tuple[Step, str]]:
     """Each command of a page with what it printed. ids are those that a page's own stand for, as far as they are known."""
-    with Shell(folder) as shell:
+    terminals: dict[str, Terminal] = {}
+    with ExitStack() as stack:
+        shell = stack.enter_context(Shell(folder))
         for step in steps_of(page):
             if step.is_file:
                 shell.write(step.text, step.shown)
-            else:
-                yield step, shell.run(_with_ids(step.text, ids))
-
-
-class Shell:
-    """One bash in which all commands of a page run, in a folder and with a home of its own; used as a context manager.
-
-    `agentos` and `python` are those of this tree. Whatever the commands left running is ended with it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._work, self._side = folder / "work", folder / "side"
-        for path in (self._work, self._side / "home", self._side / "bin"):
-            path.mkdir(parents=True)
-        _program(self._side / "bin" / "agentos", f'exec "{sys.executable}" -m agentos "$@"')
-        _program(self._side / "bin" / "python", f'exec "{sys.executable}" "$@"')
-
-    def __enter__(self) -> Shell:
-        self._bash = subprocess.Popen(
-            ["bash", "--norc", "--noprofile"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            cwd=self._work,
-            env=self._environment(),
-            start_new_session=True,
-            text=True,
-            encoding="utf-8",
-        )
-        self._watchdog = threading.Timer(HANGS_S, self._kill)
-        self._watchdog.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._watchdog.cancel()
-        self._kill()
-        self._bash.communicate()
-
-    def run(self, command: str) -> str:
-        """What a command prints, without the last line break. Raises EOFError when the shell is gone."""
-        assert self._bash.stdin is not None
-        assert self._bash.stdout is not None
-        step = self._side / "step"
-        step.write_text(command + "\n")
-        self._bash.stdin.write(f". {step} </dev/null; printf '\\n:end:\\n'\n")
-        self._bash.stdin.flush()
-        lines: list[str] = []
-        while (line := self._bash.stdout.readline()) != ":end:\n":
-            if not line:
-                raise EOFError(f"the shell ended, or was ended after {HANGS_S} s, in: {command}\n{lines}")
-            lines.append(line.rstrip())
-        return "\n".join(lines).rstrip("\n").replace(f"{self._work.resolve()}/", "…/")
-
-    def write(self, name: str, content: str) -> None:
-        """A file in the folder that the shell is in; one that begins with #! is made executable."""
-        path = Path(self.run("pwd -P").replace("…", str(self._work.resolve()))) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-        if content.startswith("#!"):
-            path.chmod(0o755)
-
-    def _environment(self) -> dict[str, str]:
-        foreign = ("AGENTOS", "OPENAI", "XDG", "PYTHON", "NO_COLOR")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-        path = f"{self._side / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-        return {**kept, "PATH": path, "HOME": str(self._side / "home"), "PYTHONUNBUFFERED": "1"}
-
-    def _kill(self) -> None:
-        if self._bash.poll() is None:
-            os.killpg(self._bash.pid, signal.SIGKILL)
-
-
-def _program(path: Path, line: str) -> None:
-    """The package comes from this tree also where a script runs without the variables of this process."""
-    path.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" {line}\n')
-    path.chmod(0o755)
+                continue
+            command = _with_ids(step.text, ids)
+            if not step.terminal:
+                yield step, shell.run(command)
+                continue
+            if step.terminal not in terminals:
+                terminals[step.terminal] = stack.enter_context(Terminal(folder, step.terminal))
+            yield step, terminals[step.terminal].go_on(command, partial(_fits, step.shown, ids), quiet_s)
 
 
 def _commands(lines: list[str], first: int, end: int) -> Iterator[Step]:
-    starts = [number for number in range(first, end) if lines[number].startswith("$ ")]
-    assert starts[:1] == [first], f"line {first + 1}: a block of commands begins with a command"
-    for start, stop in zip(starts, [*starts[1:], end], strict=True):
+    prompts = [(number, found) for number in range(first, end) if (found := _PROMPT.fullmatch(lines[number]))]
+    assert [number for number, _ in prompts[:1]] == [first], (
+        f"line {first + 1}: a block of commands begins with a command"
+    )
+    for (start, prompt), stop in zip(prompts, [*(number for number, _ in prompts[1:]), end], strict=True):
         rest = start + 1
         while rest < stop and lines[rest].startswith("> "):
             rest += 1
-        command = "\n".join(line[2:] for line in lines[start:rest])
-        yield Step(command, "\n".join(lines[rest:stop]), rest, stop)
+        command = "\n".join([prompt["command"] or "", *(line[2:] for line in lines[start + 1 : rest])])
+        yield Step(command, "\n".join(lines[rest:stop]), rest, stop, terminal=prompt["terminal"])
 
 
 def _named(lines: list[str], fence: int) -> str | None:
@@ -213,7 +164,7 @@ def _named(lines: list[str], fence: int) -> str | None:
 
 
 def _with_ids(text: str, ids: dict[str, str]) -> str:
-    return _TOKEN.sub(lambda found: ids.get(found[0], found[0]) if found["id"] else found[0], text)
+    return _TOKEN.sub(lambda found: ids.get(found[0], found[0]) if found["id"] or found["pid"] else found[0], text)
 
 
 def _match(shown: str, came: str, ids: dict[str, str]) -> re.Match[str] | None:
@@ -228,20 +179,30 @@ def _pattern(line: str, ids: dict[str, str], names: list[str]) -> str:
     position = 0
     for token in _TOKEN.finditer(line):
         parts.append(re.escape(line[position : token.start()]))
-        parts.append(_id_pattern(token[0], ids, names) if token["id"] else _SHAPES[str(token.lastgroup)])
+        if token["id"]:
+            parts.append(_id_pattern(token[0], ids, names))
+        elif token["pid"]:
+            parts.append(_named_pattern(token[0], r"\d+", ids, names))
+        else:
+            parts.append(_SHAPES[str(token.lastgroup)])
         position = token.end()
     return "".join([*parts, re.escape(line[position:])])
 
 
 def _id_pattern(text: str, ids: dict[str, str], names: list[str]) -> str:
     """The short form is the end of the whole one, and stands for it."""
-    short, before = text[-8:], f"{_ID}{{{len(text) - 8}}}"
-    if short in ids:
-        return before + re.escape(ids[short])
-    if short in names:
-        return f"{before}(?P=id_{short})"
-    names.append(short)
-    return f"{before}(?P<id_{short}>{_ID}{{8}})"
+    before = f"{_ID}{{{len(text) - 8}}}"
+    return before + _named_pattern(text[-8:], f"{_ID}{{8}}", ids, names)
+
+
+def _named_pattern(name: str, shape: str, ids: dict[str, str], names: list[str]) -> str:
+    """What a name of the page stands for: always the same."""
+    if name in ids:
+        return re.escape(ids[name])
+    if name in names:
+        return f"(?P=id_{name})"
+    names.append(name)
+    return f"(?P<id_{name}>{shape})"
 
 
 def _bound(found: re.Match[str]) -> dict[str, str]:
@@ -251,7 +212,8 @@ def _bound(found: re.Match[str]) -> dict[str, str]:
 def _in_order(shown: str, came: str, ids: dict[str, str]) -> dict[str, str]:
     """Where an output does not fit: its ids are those that are shown, one after the other."""
     old, new = (
-        list(dict.fromkeys(token[0][-8:] for token in _TOKEN.finditer(text) if token["id"])) for text in (shown, came)
+        list(dict.fromkeys(token[0][-8:] for token in _TOKEN.finditer(text) if token["id"] or token["pid"]))
+        for text in (shown, came)
     )
     return {name: id_ for name, id_ in zip(old, new, strict=False) if name not in ids}
 

@@ -38,6 +38,8 @@ from agentos.persistence.base import LogRow, Store
 from agentos.world import World
 
 _log = logging.getLogger(__name__)
+ARRIVAL_S = 1.0
+"""How long a kernel that is about to close waits for what is on its way to a log."""
 
 
 class Logs:
@@ -59,6 +61,7 @@ class Logs:
         self._loads: dict[LogId, asyncio.Task[Loaded]] = {}
         self._overtaken: set[LogId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._arriving: set[asyncio.Task[None]] = set()
         self._fed: set[tuple[str, str]] = set()
         self._taken: set[tuple[str, str]] = set()
         self._reading = 0
@@ -113,8 +116,17 @@ class Logs:
             self._ticker.feed(loaded, item, key)
             return
         task = asyncio.get_running_loop().create_task(self._route(log, item, key))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        for tasks in (self._tasks, self._arriving):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    async def wait_arrived(self) -> bool:
+        """Whether items were on their way to logs that are loaded for them, and have come there within ARRIVAL_S. Those of a
+        store that is out of reach stay in the inbox."""
+        if not self._arriving:
+            return False
+        _, late = await asyncio.wait(self._arriving, timeout=ARRIVAL_S)
+        return not late
 
     async def _route(self, log: LogId, item: Item, key: str) -> None:
         try:

@@ -36,13 +36,20 @@ class Polling:
         self._sweeping = sweeping
         self._clock, self._settings = clock, settings
         self._tasks: list[asyncio.Task[None]] = []
+        self._recovering: asyncio.Task[None] | None = None
         self._looks_at_files = self._sweeps = False
 
     def open(self) -> None:
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._look_at_store()))
         if (every_s := self._settings.recover_poll_s) is not None:
-            self._tasks.append(loop.create_task(self._recovery.keep_looking(every_s)))
+            self._recovering = loop.create_task(self._recovery.keep_looking(every_s))
+
+    async def take_up_no_more(self) -> None:
+        """What dead processes left is for others from here on; words for conversations of this kernel are still read."""
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.gather(self._recovering, return_exceptions=True)
 
     async def close(self) -> None:
         for task in self._tasks:

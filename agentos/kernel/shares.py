@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from agentos.components import Share, Shares
-from agentos.errors import InputRefused, UnknownAgent
+from agentos.errors import UnknownAgent
 from agentos.events.kinds import SharesChanged
 from agentos.ids import Kind, LogId, Name, agent_id, hashed_id, name_of
 from agentos.kernel.administration import Administration
 from agentos.kernel.catalog import Catalog
 from agentos.persistence.base import Store
-from agentos.resources.fairness import WEIGHT, WEIGHT_MAX, WEIGHT_MIN, Weights
+from agentos.resources.fairness import WEIGHT, Weights, check_weight
 
 PROGRAM_LOG = LogId(hashed_id(Kind.PROGRAM, "program"))
 """The log of whatever holds for all that runs on a store."""
@@ -35,8 +35,7 @@ class LiveShares:
 
     async def renice(self, name: str, weight: float, *, tenant: bool) -> bool:
         """See `Kernel.renice`."""
-        if not WEIGHT_MIN <= weight <= WEIGHT_MAX:
-            raise InputRefused(f"weight {weight:g} of {name}: it lies between {WEIGHT_MIN:g} and {WEIGHT_MAX:g}")
+        check_weight(name, weight)
         if not tenant and not await self._is_known(name):
             raise UnknownAgent(name, list(self._catalog.agents))
         given = self._weights.tenants if tenant else self._weights.agents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Container, Sequence
 
 import msgspec
 
@@ -119,7 +119,7 @@ class Watchers:
         for watcher in self._by_log.get(delta.log, ()):
             watcher.put(delta)
 
-    async def watch(self, log: LogId, read: Read, after: int, poll_s: float) -> AsyncIterator[Watched]:
+    async def watch(self, log: LogId, read: Read, after: int, poll_s: float) -> AsyncGenerator[Watched, None]:
         """Everything after a seq, without end; see `follow`."""
         watcher = self.add(log)
         try:

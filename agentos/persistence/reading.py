@@ -90,7 +90,7 @@ class SqlReads(SqlScan):
         limit: int | None = None,
         kinds: Collection[str] | None = None,
     ) -> list[StoredEntry]:
-        last = SEQ_MAX if upto is None else upto
+        after, last = max(after, 0), SEQ_MAX if upto is None else max(upto, 0)
         left = SEQ_MAX if limit is None else limit
         found: list[StoredEntry] = []
         for n, end in await self._line(log):

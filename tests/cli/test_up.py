@@ -219,7 +219,7 @@ def test_a_process_that_was_stopped_holds_up_no_command(holding: Cli) -> None:
             with watched as watching:
                 assert watching.stdout is not None
                 assert "conversation.started" in watching.stdout.readline()
-            stopped = holding("stop")
+            stopped = holding("stop", code=1)
         finally:
             os.kill(running.pid, signal.SIGCONT)
         holding.until(lambda: holding.rows("select 1 from turns where outcome = 'cancelled'") != [])

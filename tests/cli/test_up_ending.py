@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pty
 import signal
 import subprocess
+from typing import Any, cast
 
+from agentos.interfaces.cli.signals import Signals
+from agentos.interfaces.cli.up import _take_up, _until_told
+from agentos.kernel import Kernel
+from agentos.kernel.stopping import Stopping
 from tests.cli.support import LIMIT_S, Cli, command, environment
 from tests.cli.test_interrupt_and_crash import has_started
 from tests.cli.test_up import holding, listens, sockets, tools_of, up
+from tests.support import hang
 
 __all__ = ["holding"]
 
@@ -121,3 +128,29 @@ def told_of(running: subprocess.Popen[str]) -> None:
     assert running.stderr is not None
     while "ending" not in (line := running.stderr.readline()):
         assert line, "it ended without a word"
+
+
+async def test_what_was_left_is_taken_up_no_further_once_it_is_told_to_end() -> None:
+    class Slow:
+        """A kernel that takes for ever to take up what there is."""
+
+        def __init__(self) -> None:
+            self.stopping = Stopping()
+            self.gave_up = False
+
+        async def recover(self) -> list[Any]:
+            try:
+                found: list[Any] = await hang()
+                return found
+            except asyncio.CancelledError:
+                self.gave_up = True
+                raise
+
+    kernel, signals = Slow(), Signals()
+    kernel.stopping.listen()
+    kernel.stopping.ask(force=False)
+    await _take_up(cast("Kernel", kernel), signals)
+    await _until_told(cast("Kernel", kernel), signals)
+
+    assert kernel.gave_up
+    assert (signals.told_by, signals.forced) == ("another terminal", False)

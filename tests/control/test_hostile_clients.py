@@ -152,7 +152,8 @@ async def test_when_all_connections_are_taken_the_longest_idle_makes_room(tmp_pa
             await first.line()
             async with SocketClient(path) as third:
                 assert await third.conversations() == []
-                assert await second.ended() == []
+                (last,) = await second.ended()
+                assert "2 connections are open here (control_connections_max)" in last["error"]["words"]
                 first.ask(2, "conversations")
                 assert (await first.line())["id"] == 2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from agentos.events.kinds import InputReceived
 from agentos.ids import LogId, Micros, Name
 from agentos.kernel.control.faults import REGISTRY, Fault, error_of, fault_from, fault_of
 from agentos.kernel.control.wire import Answer, Request, as_entry, line_of, read_line
+from agentos.kernel.control.words import WORDS
 from agentos.secrets import KeyUnknown
 
 TEXT = st.text(st.characters(codec=None))
@@ -123,3 +125,10 @@ def test_attributes_reach_nothing_but_attributes() -> None:
 def test_an_error_that_cannot_be_read_says_so(plain: Any) -> None:
     with pytest.raises(CodecError):
         fault_from(plain)
+
+
+def test_the_page_for_operators_lists_the_words_that_there_are() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    listed = page.partition("The words are `")[2].partition("`")[0].split()
+
+    assert sorted(listed) == sorted(WORDS)

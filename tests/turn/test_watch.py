@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agentos.components import CallState
 from agentos.definitions import AgentSpec
+from agentos.errors import UnknownConversation
 from agentos.events.entry import Entry
 from agentos.events.model import ModelDelta, ModelReply
 from agentos.kernel import open as open_kernel
 from agentos.persistence.memory import MemoryStore
 from agentos.settings import Settings
-from tests.support import Mind, call, calls, kinds, lab, settled, until
+from tests.support import Mind, call, calls, hang, kinds, lab, settled, until
 
 
 class Talkative(Mind):
@@ -159,3 +162,35 @@ async def test_a_watcher_that_never_looks_costs_a_bounded_queue() -> None:
         seqs = [item.seq for item in (first, *rest) if isinstance(item, Entry)]
         assert seqs == list(range(1, len(seqs) + 1))
         assert len(seqs) > 70
+
+
+@pytest.mark.parametrize("unknown", ["conversation_01m8q5v3p3e4zs7gwpfax9rn6k", "nonsense", ""])
+async def test_who_watches_what_there_is_not_is_told_so(unknown: str) -> None:
+    async with lab() as here:
+        with pytest.raises(UnknownConversation, match="'agentos ps' lists them"):
+            await anext(aiter(here.kernel.watch(unknown)))
+
+
+async def test_a_subagent_is_watched_from_its_first_entry_on_as_soon_as_its_call_names_it() -> None:
+    helper = Mind(hang)
+    main = Mind(calls(call("ask_helper", task="count")))
+    async with lab(main, subagents=["helper"], others={"helper": (helper, {})}) as here:
+        conversation = await here.start()
+        await conversation.send("go")
+        children: list[str] = []
+        seen: list[Any] = []
+        async with aclosing(conversation.watch()) as items:  # type: ignore[type-var]
+            async for item in items:
+                children += [
+                    component.child
+                    for _, component in getattr(item, "changes", ())
+                    if isinstance(component, CallState) and component.child is not None
+                ]
+                if children:
+                    break
+        watching = asyncio.create_task(gather(here.kernel.watch(children[0]), seen))
+        await until(lambda: helper.requests)
+        await settled(here.kernel)
+        watching.cancel()
+
+        assert [entry.seq for entry in seen if isinstance(entry, Entry)] == [1, 2, 3, 4]

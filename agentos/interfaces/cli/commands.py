@@ -13,7 +13,7 @@ from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
-from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
+from agentos.interfaces.cli.running import given_to_owner
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
 
@@ -102,23 +102,16 @@ def how_taken(pid: int | None) -> str:
 async def _answered(store: Reading, call: str, verdict: Verdict, reason: str) -> tuple[bool, int | None]:
     """Whether this is the first answer, and the process of the kernel that took it, None when it waits in the store."""
     log, key, item = answer_item(call, verdict, reason=reason)
-    async with owner_of(store, log) as kernel:
-        if kernel is not None:
-            try:
-                return await kernel.answer(call, verdict, reason=reason), kernel.greeting.pid
-            except NOT_TAKEN as error:
-                say(f"warning: {why_not(kernel, error)}; the answer waits in the store")
+    taken = await given_to_owner(store, log, lambda kernel: kernel.answer(call, verdict, reason=reason), "the answer")
+    if taken is not None:
+        return taken
     return await store.post(log, key, item), None
 
 
 async def _cancelled(store: Reading, log: LogId) -> int | None:
-    async with owner_of(store, log) as kernel:
-        if kernel is not None:
-            try:
-                await kernel.interrupt(log)
-                return kernel.greeting.pid
-            except NOT_TAKEN as error:
-                say(f"warning: {why_not(kernel, error)}; the word waits in the store")
+    taken = await given_to_owner(store, log, lambda kernel: kernel.interrupt(log))
+    if taken is not None:
+        return taken.pid
     await store.post(log, f"cancel:{uuid.uuid4().hex}", Cancel(by=Name("user")))
     return None
 

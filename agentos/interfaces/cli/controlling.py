@@ -9,7 +9,7 @@ from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Invocation
 from agentos.interfaces.cli.output import put_json, say
-from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
+from agentos.interfaces.cli.running import given_to_owner
 from agentos.kernel.reading import reading
 
 HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
@@ -20,16 +20,10 @@ async def controlled(here: Invocation, conversation: str, control: Control, *, j
     """Finds the conversation, and has it paused or unpaused; says who took the word."""
     async with reading(here.store_url()) as store:
         log = await find_conversation(store, conversation)
-        taken_by = None
-        async with owner_of(store, log) as kernel:
-            if kernel is not None:
-                try:
-                    await kernel.control(log, control)
-                    taken_by = kernel.greeting.pid
-                except NOT_TAKEN as error:
-                    say(f"warning: {why_not(kernel, error)}; the word waits in the store")
-        if taken_by is None:
+        taken = await given_to_owner(store, log, lambda kernel: kernel.control(log, control))
+        if taken is None:
             await store.post(log, f"control:{uuid.uuid4().hex}", ControlItem(control=control))
+    taken_by = taken.pid if taken is not None else None
     if json:
         put_json({"conversation": log, "posted": True, "taken_by": taken_by})
     else:

@@ -17,8 +17,9 @@ from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import clipped, put_json, put_table, say
 from agentos.interfaces.cli.ps import age_of
-from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
+from agentos.interfaces.cli.running import given_to_owner
 from agentos.kernel import Doubt, doubts_of, resolve_item
+from agentos.kernel.control import SocketClient
 from agentos.kernel.reading import Reading, reading
 from agentos.settings import Settings
 
@@ -113,15 +114,17 @@ async def _resolved(
     log, key, item = await resolve_item(
         store.store, call, resolution, result=result, reason=reason, by=by, bytes_max=Settings().input_bytes_max
     )
-    async with owner_of(store, log) as kernel:
-        if kernel is not None:
-            try:
-                await kernel.resolve(call, resolution, result=result, reason=reason, by=by)
-                return True, kernel.greeting.pid
-            except AlreadyResolved:
-                return False, kernel.greeting.pid
-            except NOT_TAKEN as error:
-                say(f"warning: {why_not(kernel, error)}; the word waits in the store")
+
+    async def say_it(kernel: SocketClient) -> bool:
+        try:
+            await kernel.resolve(call, resolution, result=result, reason=reason, by=by)
+        except AlreadyResolved:
+            return False
+        return True
+
+    taken = await given_to_owner(store, log, say_it)
+    if taken is not None:
+        return taken
     return await store.post(log, key, item), None
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from agentos.interfaces.cli.output import counted
-from agentos.kernel.reading import reading
+from agentos.kernel.reading import Reading, reading
 
 _TURNS = """
 select conversations.id, conversations.state from logs join conversations on conversations.n = logs.n
@@ -22,18 +23,19 @@ where logs.owner = ? and tool_calls.status = 'waiting' and exists (
 
 
 class LeftOpen(NamedTuple):
-    """Conversations with an open turn that waits for somebody or something (parked), or was cut short (cut), and the calls
-    that a person was asked about, all by their ids."""
+    """Conversations with an open turn that waits for somebody or something (parked), or was cut short (cut), the calls that a
+    person was asked about, and conversations whose next turn has not begun (waiting), all by their ids."""
 
     parked: list[str]
     cut: list[str]
     requests: list[str]
+    waiting: list[str]
 
     def as_object(self) -> dict[str, Any]:
         return self._asdict()
 
     def __str__(self) -> str:
-        if not self.parked and not self.cut:
+        if not self.parked and not self.cut and not self.waiting:
             return "nothing was left open"
         parts = []
         if self.parked:
@@ -43,6 +45,8 @@ class LeftOpen(NamedTuple):
             parts.append(f"{counted(len(self.parked), 'turn')} left parked{asked}")
         if self.cut:
             parts.append(f"{counted(len(self.cut), 'turn')} cut short")
+        if self.waiting:
+            parts.append(f"{counted(len(self.waiting), 'turn')} not begun")
         return f"{', '.join(parts)}; the next 'agentos up' goes on with what was left, as does 'agentos run --resume'"
 
 
@@ -51,7 +55,17 @@ async def left_open(url: str, writer: int) -> LeftOpen:
     async with reading(url) as store:
         turns = (await store.query(_TURNS, (writer,))).rows
         calls = (await store.query(_CALLS, (writer,))).rows
-    parked = [str(id_) for id_, state in turns if state == "parked"]
+        waiting = await _waiting(store, writer, {str(id_) for id_, _ in turns})
     return LeftOpen(
-        parked, [str(id_) for id_, _ in turns if str(id_) not in set(parked)], [str(id_) for (id_,) in calls]
+        parked=[str(id_) for id_, state in turns if state == "parked"],
+        cut=[str(id_) for id_, state in turns if state != "parked"],
+        requests=[str(id_) for (id_,) in calls],
+        waiting=waiting,
     )
+
+
+async def _waiting(store: Reading, writer: int, open_: Collection[str]) -> list[str]:
+    """Conversations of a writer that have something for a turn, beside those where one is open."""
+    others = [id_ for id_ in await store.store.open_logs() if id_ not in open_]
+    rows = [await store.store.log(id_) for id_ in others]
+    return [row.id for row in rows if row is not None and row.owner == writer]

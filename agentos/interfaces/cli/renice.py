@@ -11,7 +11,7 @@ from agentos.components import Shares
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put, put_json, say
-from agentos.interfaces.cli.running import all_running
+from agentos.interfaces.cli.running import all_running, answers
 from agentos.kernel import Kernel
 from agentos.kernel.client import Operator
 from agentos.kernel.reading import reading
@@ -45,8 +45,9 @@ async def renice(
         raise UsageError(f"say a weight after {name}")
     url = here.store_url()
     async with all_running(url) as kernels:
-        stored = [await _given(kernel, name, weight, tenant=tenant) for kernel in kernels]
-        shares = await kernels[0].shares() if kernels else None
+        said = [pair async for pair in answers(kernels, lambda kernel: _given(kernel, name, weight, tenant=tenant))]
+        seen = [shares async for _, shares in answers([kernel for kernel, _ in said], lambda kernel: kernel.shares())]
+    stored, shares = [is_stored for _, is_stored in said], seen[0] if seen else None
     if name is None and shares is None:
         shares = await _stored(url)
     elif not any(stored):

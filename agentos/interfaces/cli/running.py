@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import anyio
 
-from agentos.errors import ControlError, KernelClosed, KernelUnreachable, StoreError
+from agentos.errors import ControlError, KernelClosed, KernelUnreachable, StoreError, StoreUnavailable
 from agentos.ids import LogId
 from agentos.interfaces.cli.output import say
 from agentos.kernel.control import SocketClient, place_of
-from agentos.kernel.reading import Reading
+from agentos.kernel.reading import Reading, reading
 from agentos.settings import Settings
 
 T = TypeVar("T")
 
-NOT_TAKEN = (ControlError, KernelClosed)
-"""What a word meets that a kernel has not taken, or may not have: it hangs, has ended, is about to, or has no room. The inbox
-of the store takes it then; its owner, which reads that to its last step, or the next one hears it."""
+NOT_TAKEN = (ControlError, KernelClosed, StoreUnavailable)
+"""What a word meets that a kernel has not taken, or may not have: it hangs, has ended, is about to, has no room, speaks
+another version, or has lost the conversation or its store. The inbox of the store takes it then; its owner, which reads that
+to its last step, or the next one hears it."""
+
+
+class Taken(NamedTuple, Generic[T]):
+    """What a kernel said to a word that it took, and its process."""
+
+    value: T
+    pid: int
+
+
+async def given_to_owner(
+    store: Reading, log: LogId, say_it: Callable[[SocketClient], Awaitable[T]], what: str = "the word"
+) -> Taken[T] | None:
+    """Has the kernel that owns a conversation take a word. None when none has: that is told of, and what it was is to wait in
+    the store."""
+    async with owner_of(store, log) as kernel:
+        if kernel is not None:
+            try:
+                return Taken(await say_it(kernel), kernel.greeting.pid)
+            except NOT_TAKEN as error:
+                say(f"warning: {why_not(kernel, error)}; {what} waits in the store")
+    return None
 
 
 @asynccontextmanager
@@ -37,16 +60,26 @@ async def owner_of(store: Reading, log: LogId) -> AsyncIterator[SocketClient | N
 class Running(list[SocketClient]):
     """The kernels that answer. hung are those that are there, and do not; each was told of."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
         super().__init__()
         self.hung: list[str] = []
+        self._url = url
 
-    @property
-    def none(self) -> str:
+    async def why_none(self) -> str:
         """Why there is nobody to ask."""
+        return await self.silent() or "no kernel runs over this store; 'agentos up' begins one"
+
+    async def silent(self) -> str:
+        """Of those that are there and cannot be asked; nothing when there are none."""
         if self.hung:
             return "no kernel over this store answers"
-        return "no kernel runs over this store; 'agentos up' begins one"
+        names = await _with_the_store_open(self._url)
+        if not names:
+            return ""
+        who = f"process {names[0]} has" if len(names) == 1 else f"processes {', '.join(names)} have"
+        return (
+            f"{who} the store open and cannot be asked: there is no control socket here; 'agentos writers' tells more"
+        )
 
 
 @asynccontextmanager
@@ -54,7 +87,7 @@ async def all_running(url: str) -> AsyncIterator[Running]:
     """Every kernel on the store that answers, the one that has run longest first. Those that hang are told of."""
     place = place_of(url)
     found: dict[str, SocketClient | None] = {path: None for _, path in place.found()} if place is not None else {}
-    running = Running()
+    running = Running(url)
     async with AsyncExitStack() as stack:
 
         async def enter(path: str) -> None:
@@ -73,13 +106,24 @@ async def asked_first(url: str, ask: Callable[[SocketClient], Awaitable[T]]) -> 
     """What the first kernel that answers says; None when there is none. One that fails on the way is told of."""
     async with all_running(url) as kernels:
         for kernel in kernels:
-            try:
-                return await ask(kernel)
-            except (*NOT_TAKEN, StoreError) as error:
-                say(f"warning: {why_not(kernel, error)}")
+            async for _, said in answers([kernel], ask):
+                return said
         if kernels.hung:
             say("going on by the store")
     return None
+
+
+async def answers(
+    kernels: Iterable[SocketClient], ask: Callable[[SocketClient], Awaitable[T]]
+) -> AsyncIterator[tuple[SocketClient, T]]:
+    """What each kernel says. One that ends, hangs or fails meanwhile is told of, and holds up no others."""
+    for kernel in kernels:
+        try:
+            said = await ask(kernel)
+        except (*NOT_TAKEN, StoreError) as error:
+            say(f"warning: {why_not(kernel, error)}")
+        else:
+            yield kernel, said
 
 
 def process_of(client: SocketClient) -> str:
@@ -89,6 +133,17 @@ def process_of(client: SocketClient) -> str:
 def why_not(client: SocketClient, error: Exception) -> str:
     """For a person, why a kernel has not taken a word; error is one of NOT_TAKEN."""
     return f"{process_of(client)} is about to end" if isinstance(error, KernelClosed) else str(error)
+
+
+async def _with_the_store_open(url: str) -> list[str]:
+    """Processes, each by its number, with its host where that is another machine."""
+    try:
+        async with reading(url) as store:
+            alive = [row for row in await store.writers() if row.alive]
+    except StoreError:
+        return []
+    here = socket.gethostname()
+    return [f"{row.pid}" if row.host in ("", here) else f"{row.pid} on {row.host}" for row in alive]
 
 
 async def _entered(stack: AsyncExitStack, path: str) -> SocketClient | None:

@@ -17,7 +17,7 @@ from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_answer, put_json, say
 from agentos.interfaces.cli.prompt.options import PromptOptions, prompt_text
-from agentos.interfaces.cli.running import NOT_TAKEN, owner_of, why_not
+from agentos.interfaces.cli.running import given_to_owner
 from agentos.kernel.reading import Reading, reading
 
 
@@ -69,13 +69,9 @@ async def _sent(store: Reading, log: LogId, text: str, key: str) -> int | None:
 
     Errors: ConversationClosed; ConversationBusy when too much waits there.
     """
-    async with owner_of(store, log) as kernel:
-        if kernel is not None:
-            try:
-                await kernel.send(log, text, key=key)
-                return kernel.greeting.pid
-            except NOT_TAKEN as error:
-                say(f"warning: {why_not(kernel, error)}; the input waits in the store")
+    taken = await given_to_owner(store, log, lambda kernel: kernel.send(log, text, key=key), "the input")
+    if taken is not None:
+        return taken.pid
     ((state,),) = (await store.query("select state from conversations where id = ?", (log,))).rows
     if state == "closed":
         raise ConversationClosed(log)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from typing import Annotated
 
 from anyio import move_on_after, sleep
 from cyclopts import Parameter
 
-from agentos.errors import ControlRefused, KernelUnreachable
+from agentos.errors import ControlRefused, KernelClosed, KernelUnreachable
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.left_open import left_open
@@ -48,13 +50,15 @@ async def stop(
         told = [kernel for kernel in kernels if writer in (None, kernel.greeting.writer)]
         if writer is not None and not told:
             raise UsageError(f"no kernel with the number {writer} answers; 'agentos writers' lists them")
-        results = [await _stopped(url, kernel, now=now, named=writer is not None) for kernel in told]
+        silent = "" if kernels else await kernels.silent()
+        results = await asyncio.gather(*(_stopped(url, one, now=now, named=writer is not None) for one in told))
     ended = [result for result in results if result is not None]
     if json:
         put_json({"stopped": ended})
     elif not ended:
-        say("nothing hosts agents on this store")
-    return Exit.OK if all(result["ended"] for result in ended) else Exit.FAILURE
+        say(silent or "nothing hosts agents on this store")
+    is_done = all(result["ended"] for result in ended) and (writer is not None or not kernels.hung)
+    return Exit.OK if is_done else Exit.FAILURE
 
 
 async def _has_ended(url: str, kernel: SocketClient) -> bool:
@@ -87,7 +91,8 @@ async def _stopped(url: str, kernel: SocketClient, *, now: bool, named: bool) ->
     """What became of one; None for one that does not take the word."""
     facts: dict[str, object] = {"pid": kernel.greeting.pid, "writer": kernel.greeting.writer}
     try:
-        await kernel.stop(force=now)
+        with suppress(KernelClosed):  # it is about to end anyway
+            await kernel.stop(force=now)
         say(f"{process_of(kernel)}: told to end")
         await kernel.wait_gone()
         if not await _has_ended(url, kernel):

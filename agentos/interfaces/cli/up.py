@@ -59,8 +59,7 @@ async def up(
     with Signals() as signals:
         async with _hosting(work, named, signals) as kernel, _printing(kernel, json=json):
             _begin(kernel, json=json)
-            for talk in await kernel.recover():
-                tell(f"{talk.id}: an open turn is taken up")
+            await _take_up(kernel, signals)
             await _until_told(kernel, signals)
             await _drain(kernel, signals, grace)
         writer = kernel.ticker.writer
@@ -120,16 +119,33 @@ async def _printing(kernel: Kernel, *, json: bool) -> AsyncIterator[None]:
         await asyncio.wait([task])
 
 
+async def _take_up(kernel: Kernel, signals: Signals) -> None:
+    """What other processes left, as far as that comes before a word to end: the rest is for the next one."""
+    loop = asyncio.get_running_loop()
+    taking, told = loop.create_task(kernel.recover()), loop.create_task(_until_told(kernel, signals))
+    try:
+        await asyncio.wait([taking, told], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (taking, told):
+            task.cancel()
+        await asyncio.wait([taking, told])
+    if not taking.cancelled():
+        for talk in taking.result():
+            tell(f"{talk.id}: an open turn is taken up")
+
+
 async def _until_told(kernel: Kernel, signals: Signals) -> None:
     """A signal, or a word of another terminal."""
     loop = asyncio.get_running_loop()
     asked, signalled = loop.create_task(kernel.stopping.wait()), loop.create_task(signals.wait())
-    await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
-    if asked.done():
-        signals.tell(ANOTHER, at_once=asked.result())
-    for task in (asked, signalled):
-        task.cancel()
-    await asyncio.wait([asked, signalled])
+    try:
+        await asyncio.wait([asked, signalled], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (asked, signalled):
+            task.cancel()
+        await asyncio.wait([asked, signalled])
+        if not asked.cancelled():
+            signals.tell(ANOTHER, at_once=asked.result())
 
 
 async def _drain(kernel: Kernel, signals: Signals, grace_s: float | None) -> None:

@@ -18,7 +18,7 @@ from agentos.kernel.control.words import WORDS, Hosted, Word
 from agentos.settings import Settings
 
 FLUSH_S = 1.0
-"""How long the last words to a client may take, at the close of the kernel."""
+"""How long the last words to a client may take: at the close of the kernel, and once the client says no more."""
 
 
 class Connection:
@@ -52,6 +52,14 @@ class Connection:
         """At once, whatever waits for it."""
         self._writer.transport.abort()
 
+    def send_away(self, error: Exception) -> None:
+        """At once, with one last word, as far as there is room for it: nobody waits until it is read."""
+        self._writer.write(last_word(error))
+        if self._unread:
+            self.drop()
+        else:
+            self._writer.close()
+
     async def refuse(self, error: Exception) -> None:
         """One last word about the connection as a whole."""
         with contextlib.suppress(OSError, TimeoutError):
@@ -73,6 +81,7 @@ class Connection:
                     self._last_at = asyncio.get_running_loop().time()
                     await self._take(line)
                 if not await self._more():
+                    await self._finish()
                     return
             except LineTooLong:
                 limit = self._settings.control_line_bytes_max
@@ -81,6 +90,11 @@ class Connection:
             except CodecError as error:
                 await self.refuse(ControlRefused(f"what came is no request: {error}"))
                 return
+
+    async def _finish(self) -> None:
+        """Who has said all may still read what comes of it, for a moment."""
+        if self._requests:
+            await asyncio.wait(list(self._requests.values()), timeout=FLUSH_S)
 
     async def _more(self) -> bool:
         """False at the end of the client, or of the patience with it."""
@@ -190,6 +204,11 @@ def _checked(request: Request) -> tuple[Word[Any, Any], msgspec.Struct]:
         return word, msgspec.convert(request.given, word.given)
     except msgspec.ValidationError as error:
         raise ControlRefused(f"{request.word}: {error}") from error
+
+
+def last_word(error: Exception) -> bytes:
+    """What is said to somebody about his connection as a whole."""
+    return _error_line(0, error)
 
 
 def _error_line(number: int, error: Exception) -> bytes:

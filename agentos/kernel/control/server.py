@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import Any
 
 from agentos.errors import ControlRefused, ControlTaken
-from agentos.kernel.control.connection import FLUSH_S, Connection
+from agentos.kernel.control.connection import FLUSH_S, Connection, last_word
+from agentos.kernel.control.doorway import Doorway
 from agentos.kernel.control.peer import credentials_of
 from agentos.kernel.control.place import Listening, listen, place_of
 from agentos.kernel.control.wire import PROTOCOL, Greeting
@@ -17,8 +17,9 @@ from agentos.secrets import without_password
 from agentos.settings import Settings
 
 _log = logging.getLogger(__name__)
-LET_IN_STEPS = 3
-"""How many steps of the loop it takes to let somebody in."""
+FULL = (
+    "its process has no file left for one more connection; something there leaks, or its limit (ulimit -n) is too low"
+)
 
 
 class ControlServer:
@@ -27,8 +28,8 @@ class ControlServer:
     def __init__(self, host: Hosted, url: str, settings: Settings) -> None:
         self._host, self._url, self._settings = host, url, settings
         self._listening: Listening | None = None
-        self._server: asyncio.Server | None = None
-        self._connections: dict[Connection, asyncio.Task[Any] | None] = {}
+        self._doorway: Doorway | None = None
+        self._connections: set[Connection] = set()
 
     @property
     def path(self) -> str | None:
@@ -46,47 +47,41 @@ class ControlServer:
         except (ControlTaken, OSError) as error:
             _log.warning("no other process can ask this kernel: %s", error)
             return
-        self._server = await asyncio.start_unix_server(self._come_in, sock=self._listening.socket)
+        self._doorway = Doorway(self._listening.socket, self._come_in, last_word(ControlRefused(FULL)))
 
     async def close(self) -> None:
         """Nobody comes in any more; who is in hears the end of what was asked, within FLUSH_S."""
-        if self._listening is None or self._server is None:
+        listening, doorway = self._listening, self._doorway
+        if listening is None or doorway is None:
             return
-        self._listening.remove()
-        for _ in range(LET_IN_STEPS):  # asyncio has no good end for a connection that it is just taking in
-            await asyncio.sleep(0)
-        self._server.close()
-        inside = list(self._connections.items())
-        await asyncio.gather(*(connection.close() for connection, _ in inside))
-        tasks = [task for _, task in inside if task is not None]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=2 * FLUSH_S)
+        listening.remove()
+        doorway.close()
+        self._listening = self._doorway = None
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+        if doorway.inside:
+            _, late = await asyncio.wait(doorway.inside, timeout=2 * FLUSH_S)
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        self._listening = self._server = None
 
     async def _come_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = Connection(reader, writer, self._host, self._settings)
         (_, user), own = credentials_of(writer.get_extra_info("socket")), os.geteuid()
+        if self._doorway is None:
+            connection.drop()  # it closes
+            return
         if user != own:
             _log.warning("user %d asked at the control socket of user %d, and was refused", user, own)
             connection.drop()
             return
         if not self._has_room():
-            limit = self._settings.control_connections_max
-            await connection.refuse(
-                ControlRefused(
-                    f"{limit} connections are open here (control_connections_max), and all have requests open"
-                )
-            )
-            writer.close()
+            connection.send_away(ControlRefused(f"{self._all_taken}, and all have requests open"))
             return
-        self._connections[connection] = asyncio.current_task()
+        self._connections.add(connection)
         try:
             await connection.run(self._greeting)
         finally:
-            del self._connections[connection]
+            self._connections.discard(connection)
 
     def _has_room(self) -> bool:
         """Whether one more fits in; the one that has been idle longest makes room."""
@@ -96,5 +91,10 @@ class ControlServer:
         if not idle:
             return False
         _, longest = min(idle, key=lambda pair: pair[0])
-        longest.drop()
+        self._connections.discard(longest)
+        longest.send_away(ControlRefused(f"{self._all_taken}, and this one was idle for the longest time"))
         return True
+
+    @property
+    def _all_taken(self) -> str:
+        return f"{self._settings.control_connections_max} connections are open here (control_connections_max)"

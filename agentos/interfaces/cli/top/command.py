@@ -20,7 +20,7 @@ from agentos.interfaces.cli.top.screen import Screen
 from agentos.kernel.control import SocketClient
 from agentos.kernel.top import TURNS_SHOWN, TURNS_SHOWN_MAX, Top
 
-EVERY_S_MIN = 0.1
+EVERY_S_MIN, EVERY_S_MAX = 0.1, 86_400.0
 UNBOUNDED = 1_000_000
 """Lines and columns of a screen that is no terminal's."""
 
@@ -28,7 +28,9 @@ UNBOUNDED = 1_000_000
 async def top(
     *,
     once: Flag = False,
-    every: Annotated[float, Parameter(name=["--every", "-n"], validator=Number(gte=EVERY_S_MIN))] = 1.0,
+    every: Annotated[
+        float, Parameter(name=["--every", "-n"], validator=Number(gte=EVERY_S_MIN, lte=EVERY_S_MAX))
+    ] = 1.0,
     turns: Annotated[int, Parameter(validator=Number(gte=0, lte=TURNS_SHOWN_MAX))] = TURNS_SHOWN,
     writer: int | None = None,
     json: Flag = False,
@@ -55,7 +57,7 @@ async def top(
     async with all_running(here.store_url()) as running:
         kernel, others = _chosen(running, writer)
         if kernel is None:
-            say(running.none)
+            say(await running.why_none())
             return Exit.FAILURE
         looks = _Looks(kernel, every, turns)
         if others:
