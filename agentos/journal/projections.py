@@ -118,13 +118,13 @@ def _parked(turn: int, find: Find) -> bool:
             return False
         if call_state.status is CallStatus.STARTED and call_state.child is None:
             return False
-        if call_state.status is CallStatus.WAITING and not _waits_for_person(call_state):
+        if call_state.status is CallStatus.WAITING and not waits_for_person(call_state):
             return False
         waits = waits or call_state.status in (CallStatus.STARTED, CallStatus.WAITING)
     return waits
 
 
-def _waits_for_person(call: CallState) -> bool:
+def waits_for_person(call: CallState) -> bool:
     return call.waiting is Waiting.APPROVAL or bool(call.doubted)
 
 

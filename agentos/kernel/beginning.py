@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from agentos.errors import InputRefused
 from agentos.events.intake import Start
-from agentos.ids import ConversationId, IdSource, Kind, LogId, Name, agent_id, hashed_id, name_of
+from agentos.ids import ConversationId, IdSource, Kind, LogId, Name, agent_id, hashed_id, is_name, name_of
 from agentos.kernel.logs import Logs
 from agentos.kernel.tick import Ticker
 from agentos.kernel.waiters import beginning_of
@@ -20,10 +21,12 @@ class Beginning:
         self._store, self._ticker, self._logs = store, ticker, logs
         self._ids, self._children_max = ids, settings.children_max
 
-    async def begin(self, agent: Name, key: str | None) -> ConversationId:
-        """A conversation of an installed agent, stored when this returns. The same key gives the same id."""
+    async def begin(self, agent: Name, key: str | None, tenant: Name | None) -> ConversationId:
+        """A conversation of an installed agent, stored when this returns. The same key gives the same id, but for each
+        tenant another one."""
+        parts = (agent,) if tenant is None else (tenant, agent)
         id_ = ConversationId(
-            hashed_id(Kind.CONVERSATION, agent, key) if key is not None else self._ids.new(Kind.CONVERSATION)
+            hashed_id(Kind.CONVERSATION, *parts, key) if key is not None else self._ids.new(Kind.CONVERSATION)
         )
         if key is not None and await self._has_begun(LogId(id_)):
             return id_
@@ -33,6 +36,7 @@ class Beginning:
             root=id_,
             children_budget=self._children_max,
             key=name_of(key) if key is not None else None,
+            tenant=tenant,
         )
         loaded = self._logs.begin(LogId(id_), item)
         begun = beginning_of(loaded)
@@ -51,3 +55,11 @@ class Beginning:
             await asyncio.shield(beginning_of(loaded))
             return True
         return not loaded.head.new
+
+
+def tenant_of(text: str | None) -> Name | None:
+    """The tenant that somebody names. Raises InputRefused for what is no name: it is none's text, and kept in the open."""
+    if text is None or is_name(text):
+        return Name(text) if text is not None else None
+    instead = f", such as {name_of(text)!r}" if text else "; without one, leave it out"
+    raise InputRefused(f"tenant {text[:80]!r} is no name (letters, digits and _.:/@+-, at most 128){instead}")

@@ -1,39 +1,37 @@
 """The kernel as people call it: conversations are begun, talked to, forked and read, and it says how it does.
 
-What is said about agents is in agent_commands.py, about erasing in erase_commands.py; its parts, and when they open and
-close, are in machine.py.
+What is said about agents is in agent_commands.py, about erasing in erase_commands.py, about what it lends and how it does in
+resource_commands.py; its parts, and when they open and close, are in machine.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing
 from types import TracebackType
 
-import msgspec
-
-from agentos.components import Resolution, Shares, Verdict
+from agentos.components import Resolution, Verdict
 from agentos.errors import UnknownConversation
 from agentos.events.entry import Entry
 from agentos.events.intake import Control
 from agentos.ids import ConversationId, LogId, Name
 from agentos.journal import decode_units
 from agentos.kernel.agent_commands import AgentCommands
+from agentos.kernel.beginning import tenant_of
 from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.erase_commands import EraseCommands
-from agentos.kernel.limiting import limits_of
 from agentos.kernel.listing import Listing, Page, list_conversations
 from agentos.kernel.loaded import Loaded
-from agentos.kernel.lsof import OpenResource, concerning
 from agentos.kernel.outcome import RunOutcome
-from agentos.kernel.top import TURNS_SHOWN, Top
+from agentos.kernel.resource_commands import ResourceCommands
 from agentos.kernel.variants import Whole
 from agentos.kernel.watch import StreamGap, Watched
 from agentos.models.base import ModelClient
 from agentos.persistence.base import Rows, WriterRow
 
 
-class Kernel(AgentCommands, EraseCommands):
+class Kernel(AgentCommands, EraseCommands, ResourceCommands):
     """Hosts agents over one store, from the begin of an `async with` block to its end, on the loop that runs the block.
 
     store: memory:, sqlite:///FILE, file:DIR, postgresql://..., or a Store. ids, clock and salts replace the sources of
@@ -65,18 +63,24 @@ class Kernel(AgentCommands, EraseCommands):
             self._door = server = ControlServer(self, self.store.url, self.settings)
             await server.open(self.ticker.writer)
 
-    async def start(self, agent: str, key: str | None = None) -> Conversation:
-        """A new conversation of an installed agent, stored when this returns; the same key gives the same one."""
+    async def start(self, agent: str, key: str | None = None, *, tenant: str | None = None) -> Conversation:
+        """A new conversation of an installed agent, stored when this returns; the same key gives the same one.
+
+        tenant: on whose account it runs, with all that its calls begin and all its forks: bounds and weights of tenants
+        hold for it, and keys are the tenant's own. It is a name, and stays as it is.
+        Errors: UnknownAgent, StoreUnavailable; InputRefused for a tenant that is no name.
+        """
         self._commands.check_open()
+        said = tenant_of(tenant)
         slug = Name(agent)
         self.catalog.spec(agent)
         if self.settings.follow_files and self._following.anything:
             await self._following.refresh(slug)
-        return Conversation(self, await self._beginning.begin(slug, key))
+        return Conversation(self, await self._beginning.begin(slug, key, said))
 
-    async def begin(self, agent: str, key: str | None = None) -> ConversationId:
+    async def begin(self, agent: str, key: str | None = None, *, tenant: str | None = None) -> ConversationId:
         """As `start`; gives the id."""
-        return (await self.start(agent, key)).id
+        return (await self.start(agent, key, tenant=tenant)).id
 
     async def fork(
         self,
@@ -166,10 +170,13 @@ class Kernel(AgentCommands, EraseCommands):
         """One reading SQL statement over the store. Raises QueryRefused."""
         return await self.store.query(sql, parameters)
 
-    def watch(self, id_: str, after_seq: int = 0) -> AsyncIterator[Watched]:
-        """Stored entries after a seq, then live ones without end; see `Conversation.watch`."""
+    async def watch(self, id_: str, after_seq: int = 0) -> AsyncIterator[Watched]:
+        """Stored entries after a seq, then live ones without end; see `Conversation.watch`. Raises UnknownConversation."""
+        log = await self._known(id_, or_posted=True)
         poll_s = self.settings.inbox_poll_ms / 1000
-        return self.watchers.watch(LogId(id_), lambda seq: self.history(id_, seq), after_seq, poll_s)
+        async with aclosing(self.watchers.watch(log, lambda seq: self.history(log, seq), after_seq, poll_s)) as items:
+            async for item in items:
+                yield item
 
     def state_of(self, id_: str) -> str:
         loaded = self.ticker.loaded.get(LogId(id_))
@@ -234,58 +241,9 @@ class Kernel(AgentCommands, EraseCommands):
         self._commands.check_open()
         return [Conversation(self, ConversationId(log)) for log in await self._recovery.recover(only)]
 
-    async def release(self, name: str) -> int:
-        """Gives back at once what was lent to a conversation (its id), an agent, a toolbox (their names) or the `program`.
-
-        They go on, and have it made anew when it is asked for. What is held has a moment to come back. Says how many things
-        there were. Errors: ResourceNotFound when nothing was lent under this name; ReleaseFailed.
-        """
-        self._commands.check_open()
-        return await self._lending.release(name)
-
     def take_up_only(self, agents: Collection[str]) -> None:
         """From here on, `recover` and what a kernel takes up by itself leave the conversations of other agents alone."""
         self._recovery.agents = frozenset(agents)
-
-    async def lsof(self, of: str | None = None) -> list[OpenResource]:
-        """What is open and who has it, resources and the slots of toolboxes. of: the id of a conversation, turn, call,
-        toolbox, agent or resource, or a name: only what that, or what is below it, has or waits for."""
-        found = self._open_resources.all()
-        return found if of is None else concerning(found, of)
-
-    async def top(self, turns_max: int = TURNS_SHOWN) -> Top:
-        """How it does now; turns_max bounds how many open turns are told of one by one. The first call begins to count what
-        rates are made of; nothing is counted any more when nobody has asked for METER_IDLE_S. It answers while the kernel
-        closes, too, until effects have ended; then it raises KernelClosed."""
-        return msgspec.structs.replace(
-            self.vitals.top(turns_max),
-            turns_waiting=self.turns_waiting,
-            limits=tuple(limits_of(self.ticker.admission, self.slots)),
-            shares=self._shares.now(),
-        )
-
-    async def renice(self, name: str, weight: float, *, tenant: bool = False) -> bool:
-        """Gives an agent, or a tenant, another weight where many wait: for a place among the turns and calls that may be at
-        once, for a toolbox, for a resource. Tenants share by their weights, the agents of one by theirs; everybody has 1.
-
-        It counts from the next that comes in, and is in force again when the store is opened anew. False when another
-        living process keeps the weights of this store: then it holds here until the kernel closes, and that one has to be
-        told too ('agentos renice' tells all).
-        Errors: UnknownAgent for one that this store never had; InputRefused for a weight that is out of bounds;
-        StoreUnavailable.
-        """
-        self._commands.check_open()
-        return await self._shares.renice(name, weight, tenant=tenant)
-
-    async def shares(self) -> Shares:
-        """The weights that somebody has given and that are in force here."""
-        self._commands.check_open()
-        return self._shares.now()
-
-    @property
-    def turns_waiting(self) -> int:
-        """How many turns wait for a place among those that run; see the bounds of turns in Settings."""
-        return self.ticker.admission.waiting if self.ticker.admission is not None else 0
 
     def everything(self) -> AsyncIterator[Entry | StreamGap]:
         """The entries of all conversations as they are stored, from the first step on, until the kernel closes. Who takes

@@ -20,10 +20,15 @@ COUNTED_MAX = 10_000
 """How many of those behind a page are counted."""
 
 _NUMBER_MAX = 2**63 - 1
+LIMIT_MAX = _NUMBER_MAX - COUNTED_MAX - 1
+"""No page is larger; beyond that no engine has a number for what is looked for behind it."""
 _OPEN_STATES = frozenset({"running", "parked"})
 """Those of an open turn; few conversations are in them, and an index has these alone."""
+_TENANT = "(select tenant from logs where logs.n = conversations.n)"
+"""Stands with the log alone, which has it from its first entry; a look by the key of the table for each row shown."""
 _COLUMNS = (
-    "id, agent, state, depth, parent, root, turns, steps, calls, input_tokens, output_tokens, started_at, updated_at, n"
+    "id, agent, state, depth, parent, root, turns, steps, calls, input_tokens, output_tokens, started_at, updated_at,"
+    f" {_TENANT} as tenant, n"
 )
 _KEY_OF = (
     "select conversations.updated_at, conversations.n from logs join conversations on conversations.n = logs.n"
@@ -46,6 +51,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     state: str | None = None
     agent: str | None = None
+    tenant: str | None = None
     parent: str | None = None
     roots: bool = False
     sort: Sort = "updated"
@@ -54,7 +60,8 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedConversation(NamedTuple):
-    """A row of the table `conversations`; times in microseconds, UTC. Counters are those of settled turns."""
+    """A row of the table `conversations`, with the tenant of its log; times in microseconds, UTC. Counters are those of
+    settled turns."""
 
     id: str
     agent: str
@@ -69,6 +76,7 @@ class ListedConversation(NamedTuple):
     output_tokens: int
     started_at: int
     updated_at: int
+    tenant: str | None = None
 
 
 class Page(NamedTuple):
@@ -80,6 +88,7 @@ class Page(NamedTuple):
 
 async def list_conversations(store: Queried, listing: Listing) -> Page:
     """One page. Raises UnknownConversation when there is no conversation `after`, StoreError."""
+    listing = msgspec.structs.replace(listing, limit=min(max(listing.limit, 0), LIMIT_MAX))
     key = await _key(store, listing)
     found_max = COUNTED_MAX + listing.limit
     if _looks_at_all(listing):
@@ -92,7 +101,7 @@ async def list_conversations(store: Queried, listing: Listing) -> Page:
     shown = rows[: listing.limit]
     more = 0
     if len(rows) > len(shown):
-        sql, parameters = count_sql(listing, tuple(shown[-1][-2:]) if shown else (_NUMBER_MAX, _NUMBER_MAX))
+        sql, parameters = count_sql(listing, _key_of_row(shown[-1]) if shown else (_NUMBER_MAX, _NUMBER_MAX))
         ((more,),) = (await store.query(sql, (*parameters, COUNTED_MAX))).rows
     return _page(shown, more)
 
@@ -101,10 +110,14 @@ def _page(rows: list[tuple[Any, ...]], more: int) -> Page:
     return Page([ListedConversation(*row[: len(ListedConversation._fields)]) for row in rows], more)
 
 
+def _key_of_row(row: tuple[Any, ...]) -> tuple[int, int]:
+    return row[ListedConversation._fields.index("updated_at")], row[-1]
+
+
 def _looks_at_all(listing: Listing) -> bool:
     """Whether no index has these in their order, so that a page costs a look at all that there are, or at all of an index
     that has few: then one look has to do for page and count. Where it finds many it ends early, and was in vain."""
-    sorts = listing.state in (None, "idle") and listing.parent is None
+    sorts = listing.state in (None, "idle") and listing.parent is None and listing.tenant is None
     return listing.limit > 0 and (not sorts or (listing.agent is not None and listing.sort == "started"))
 
 
@@ -171,6 +184,8 @@ def _conditions(listing: Listing, *, by_agent: bool) -> Iterator[tuple[str, tupl
         yield "state = ?", (listing.state,)
     if listing.agent is not None:
         yield "agent = ?" if by_agent else "agent || '' = ?", (listing.agent,)
+    if listing.tenant is not None:
+        yield f"{_TENANT} = ?", (listing.tenant,)
     if listing.parent is not None:
         yield "parent = ?", (listing.parent,)
     if listing.roots:

@@ -12,19 +12,26 @@ import msgspec
 from agentos.components import Access, Pattern
 from agentos.ids import Kind, Micros, Name, ResourceId, agent_id, hashed_id
 from agentos.resources.borrowing import Takes
+from agentos.resources.fairness import WEIGHT
 
-__all__ = ["OpenResource", "ResourceUser", "Takes", "concerning", "nearest"]
+__all__ = ["WEIGHT", "OpenResource", "ResourceUser", "Takes", "concerning", "nearest"]
 
 
 class ResourceUser(msgspec.Struct, frozen=True, kw_only=True):
     """One that holds or waits: its chain, empty for the program itself, and the agents of the conversations in it, as far as
-    they are in memory. since: microseconds, UTC; for_ms: how long by the monotonic clock."""
+    they are in memory. since: microseconds, UTC; for_ms: how long by the monotonic clock.
+
+    tenant: on whose account; weight and tenant_weight: by what its agent and its tenant share where many wait.
+    """
 
     access: Access
     since: Micros
     for_ms: float
     frames: tuple[str, ...] = ()
     agents: tuple[Name, ...] = ()
+    tenant: Name | None = None
+    weight: float = WEIGHT
+    tenant_weight: float = WEIGHT
 
 
 class OpenResource(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from agentos.kernel.following import Following
 from agentos.kernel.installing import Installing
 from agentos.kernel.polling import Polling
 from agentos.models.base import ModelClient
-from agentos.toolboxes.base import Toolbox
+from agentos.toolboxes.base import Renewable, Toolbox
 
 
 class Programs:
@@ -65,6 +65,19 @@ class Programs:
                 self._following.forget(name)
             else:
                 await self._installing.take_toolbox(name)
+
+    async def renew_toolbox(self, name: Name) -> int:
+        """Has an open toolbox begin anew what it keeps alive of its own, and takes up what it offers then. Says how many
+        things there were. Raises StoreUnavailable."""
+        toolbox: object = self._catalog.toolboxes.get(name)
+        if not isinstance(toolbox, Renewable):
+            return 0
+        count = await toolbox.renew()
+        async with self._installing.lock:
+            reloadable = self._catalog.reloadable.get(name)
+            if reloadable is not None and reloadable.changed():
+                await self._installing.reload_toolbox(reloadable)
+        return count
 
     def check(self) -> None:
         """Resolves every agent. Raises ConfigurationError with the first problem of each, a line each."""

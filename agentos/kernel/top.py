@@ -57,6 +57,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     phase_at: Micros | None = None
     doing: tuple[str, ...] = ()
     waits: tuple[str, ...] = ()
+    tenant: Name | None = None
 
 
 class AgentVitals(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +81,9 @@ class ResourceUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a bound is in use: of turns or of calls at once, in a scope (program, tenant, agent, conversation) of this
-    name; how many have a place, of size, and how many wait at it."""
+    """How much of a bound is in use: of turns, calls, processes or handles at once, or of bytes, in a scope (program, tenant,
+    agent, toolbox, conversation) of this name; how many have a place, of size, and how many wait at it. Bytes are as many as
+    when they were looked at last, before something was made."""
 
     of: str
     scope: str

@@ -111,6 +111,7 @@ class Vitals:
         slice_, turn = loaded.slice, _turn_of(loaded)
         config, state = slice_.get(turn, TurnConfig), slice_.get(turn, TurnState)
         assert config is not None and state is not None, "an open turn has both"
+        whose = slice_.get(CONVERSATION, ConversationConfig)
         return OpenTurn(
             conversation=ConversationId(loaded.log),
             turn=turn_id(loaded.log, turn),
@@ -123,6 +124,7 @@ class Vitals:
             phase_at=self._phase_at(loaded, state),
             doing=tuple(sorted(_name(effect) for effect in self._runner.of(loaded.log))),
             waits=tuple(sorted({*_waits(loaded), *in_line})),
+            tenant=whose.tenant if whose is not None else None,
         )
 
     def _lines(self) -> dict[str, list[str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from agentos.clock import Clock, SystemClock
 from agentos.components import Access, CallStatus, ToolSpec, TurnLimits
 from agentos.errors import ConfigurationError, ToolError
 from agentos.governance.schema import problems_of
@@ -162,6 +163,7 @@ class _Call:
         self.turn: TurnId = turn_id(self.conversation, 1)
         self.call_id: CallId = call_id(self.conversation, 2)
         self.key: str = self.call_id
+        self.clock: Clock = SystemClock()
         self.lineage = Lineage()
         self._bench, self._tell, self._depth = bench, tell, depth
         self._loop = asyncio.get_running_loop()

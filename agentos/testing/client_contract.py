@@ -34,6 +34,7 @@ from agentos.errors import (
     InputRefused,
     KernelClosed,
     NotInDoubt,
+    ResourceNotFound,
     UnknownAgent,
     UnknownCall,
     UnknownConversation,
@@ -46,6 +47,7 @@ from agentos.kernel import Kernel, Listing
 from agentos.kernel.client import Operator
 from agentos.kernel.lsof import OpenResource, ResourceUser
 from agentos.models.base import OnDelta
+from agentos.resources import Factory
 from agentos.settings import Settings
 from agentos.toolboxes.python import PythonToolbox, tool
 
@@ -145,6 +147,16 @@ class ClientContract:
         assert await client.begin("clerk", "k") == await client.begin("clerk", "k")
         assert await client.begin("clerk", "other") != await client.begin("clerk", "k")
 
+    async def test_a_tenant_is_that_of_the_conversation_and_of_its_keys(self, kernel: Kernel, client: Operator) -> None:
+        ids = [await client.begin("clerk", "k", tenant=tenant) for tenant in ("acme", "acme", "globex", None)]
+        page = await client.page(Listing(sort="started"))
+
+        assert ids[0] == ids[1]
+        assert {row.id: row.tenant for row in page.conversations} == {ids[0]: "acme", ids[2]: "globex", ids[3]: None}
+        assert page == await kernel.page(Listing(sort="started"))
+        assert await client.page(Listing(tenant="acme")) == await kernel.page(Listing(tenant="acme"))
+        assert [row.id for row in (await client.page(Listing(tenant="acme"))).conversations] == [ids[0]]
+
     async def test_an_input_has_a_seq_and_its_key_stores_it_once(self, client: Operator) -> None:
         id_ = await client.begin("clerk")
         first = await client.send(id_, "hello", key="k")
@@ -171,7 +183,7 @@ class ClientContract:
         id_ = await client.begin("clerk")
         await client.ask(id_, "tell")
 
-        for after, upto in ((0, 3), (2, 5), (4, None), (1_000, None)):
+        for after, upto in ((0, 3), (2, 5), (4, None), (1_000, None), (-(2**70), 2**70)):
             assert await client.history(id_, after, upto) == await kernel.history(id_, after, upto)
 
     async def test_erased_texts_are_erased(self, kernel: Kernel, client: Operator) -> None:
@@ -332,6 +344,30 @@ class ClientContract:
         assert [turn.conversation for turn in top.turns] == [id_]
         assert (await client.top(0)).turns == ()
 
+    async def test_weights_are_those_of_the_kernel_from_then_on(self, kernel: Kernel, client: Operator) -> None:
+        stored = [await client.renice("clerk", 2.5), await client.renice("acme", 4, tenant=True)]
+        shares = await client.shares()
+
+        assert stored == [True, True]
+        assert shares == await kernel.shares() == (await kernel.top()).shares
+        assert [(one.name, one.weight) for one in (*shares.agents, *shares.tenants)] == [("clerk", 2.5), ("acme", 4.0)]
+        await client.renice("clerk", 1)
+        assert (await kernel.shares()).agents == ()
+
+    async def test_what_was_lent_is_given_back_and_counted(self, kernel: Kernel, client: Operator) -> None:
+        closed: list[str] = []
+
+        async def make() -> str:
+            return "handle"
+
+        for name in ("one", "two"):
+            await kernel.resources.create(kernel.scope, "device", name, Factory(make, close=closed.append))
+        counts = [await client.release("program"), await client.release("program")]
+
+        assert counts == [2, 0]
+        assert closed == ["handle"] * 2
+        assert not [one for one in await client.lsof() if one.kind == "device"]
+
     async def test_an_error_is_the_same_on_both_ways(self, kernel: Kernel, client: Operator) -> None:
         id_ = await client.begin("clerk")
         await client.ask(id_, "tell")
@@ -340,6 +376,14 @@ class ClientContract:
         way: Callable[[Operator], Awaitable[object]]
         for way, type_ in (
             (lambda it: it.begin("nobody"), UnknownAgent),
+            (lambda it: it.begin("clerk", tenant="two words"), InputRefused),
+            (lambda it: it.begin("clerk", "key", tenant=""), InputRefused),
+            (lambda it: it.renice("nobody", 2), UnknownAgent),
+            (lambda it: it.renice("clerk", 0), InputRefused),
+            (lambda it: it.renice("clerk", float("inf")), InputRefused),
+            (lambda it: anext(aiter(it.watch("conversation_none"))), UnknownConversation),
+            (lambda it: it.renice("acme", 1e9, tenant=True), InputRefused),
+            (lambda it: it.release("nobody"), ResourceNotFound),
             (lambda it: it.send(id_, " \n"), InputRefused),
             (lambda it: it.ask(id_, long), InputRefused),
             (lambda it: it.send("conversation_none", "hello"), UnknownConversation),

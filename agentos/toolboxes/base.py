@@ -90,6 +90,15 @@ class Reloadable(Protocol):
         What is broken now stands in the problems, and takes no other tool with it."""
 
 
+@runtime_checkable
+class Renewable(Protocol):
+    """A toolbox that keeps something alive of its own, which a person may want begun anew."""
+
+    async def renew(self) -> int:
+        """Gives it back, once calls that run have had a moment to end; the next call has it made again. Says how many
+        things there were."""
+
+
 def problems_of(toolbox: Toolbox) -> Sequence[ToolboxProblem]:
     """What of a toolbox could not be loaded; empty for a kind that loads as a whole or not at all."""
     problems: Sequence[ToolboxProblem] = getattr(toolbox, "problems", ())

@@ -27,7 +27,7 @@ def test_ps_lists_conversations_as_processes(shared: Cli) -> None:
 def test_ps_as_json_has_whole_ids_and_plain_numbers(shared: Cli) -> None:
     lead, child, first = shared.read("ps", "--json").data["conversations"]
 
-    assert set(first) == {*COLUMNS} - {"age"} | {"started_at_us", "updated_at_us", "age_s"}
+    assert set(first) == {*COLUMNS} - {"age"} | {"tenant", "started_at_us", "updated_at_us", "age_s"}
     assert (first["depth"], first["parent"], first["turns"], first["calls"]) == (0, None, 1, 1)
     assert child["parent"] == lead["id"]
 

@@ -111,15 +111,6 @@ def test_one_that_goes_away_from_the_line_is_not_charged() -> None:
     assert len(came) == 10
 
 
-def test_whom_one_in_line_of_a_read_write_room_waits_for_is_who_comes_in_before_it() -> None:
-    room = room_of(read_write=True)
-    line_up(room, *many("noisy", 6), ("", "quiet", 0), *many("third", 2))
-    told, _ = room.blockers(("", "noisy", 4))
-    came = served(room, 20)
-
-    assert told[1:] == came[: came.index(("", "noisy", 4))]
-
-
 @given(
     st.lists(st.tuples(st.sampled_from(["", "t", "u"]), st.sampled_from("abc")), max_size=60),
     st.integers(1, 4),

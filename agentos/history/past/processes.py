@@ -30,8 +30,8 @@ PAGE_ROWS = 2_000
 Row = tuple[Any, ...]
 
 _ROWS = (
-    f"select n, {', '.join(CONVERSATION)} from conversations"  # noqa: S608 - names of columns
-    " where n > ? and started_at <= ? order by n limit ?"
+    f"select n, (select tenant from logs where logs.n = conversations.n), {', '.join(CONVERSATION)}"  # noqa: S608 - names
+    " from conversations where n > ? and started_at <= ? order by n limit ?"
 )
 _UPTO = "select seq from entries where n = ? and at <= ? order by seq desc limit 1"
 _UPDATED_AT = CONVERSATION.index("updated_at")
@@ -63,7 +63,7 @@ async def processes_of(
     try:
         rows = _Rows(store, at, registry or Registry(), entries_max)
         async for page in rows.pages():
-            tables.append([_unit(row) for row in page])
+            tables.append([_unit(row, tenant) for tenant, row in page])
         writers = sum(row.started_at <= at for row in await store.writers())
         yield Processes(tables=tables, at=at, writers=writers, folded=rows.folded, entries=rows.entries)
     finally:
@@ -79,18 +79,22 @@ class _Rows:
         self._world = World()
         self.folded = self.entries = 0
 
-    async def pages(self) -> AsyncIterator[list[Row]]:
+    async def pages(self) -> AsyncIterator[list[tuple[str | None, Row]]]:
+        """Each row with the tenant of its log, which never changes."""
         after = -1
         while True:
             page = (await self._store.query(_ROWS, (after, self._at, PAGE_ROWS))).rows
-            rows = [row[1:] if row[1 + _UPDATED_AT] <= self._at else await self._then(row[0], row[1]) for row in page]
-            yield [row for row in rows if row is not None]
+            rows = [(tenant, await self._then(n, tuple(row))) for n, tenant, *row in page]
+            yield [(tenant, row) for tenant, row in rows if row is not None]
             if len(page) < PAGE_ROWS:
                 return
             after = page[-1][0]
 
-    async def _then(self, n: int, id_: str) -> Row | None:
-        """The row of a conversation that went on since; None for a fork that had not begun."""
+    async def _then(self, n: int, now: Row) -> Row | None:
+        """The row as it was; of a conversation that went on since it is folded. None for a fork that had not begun."""
+        if now[_UPDATED_AT] <= self._at:
+            return now
+        id_ = str(now[0])
         row = await self._store.log(id_)
         found = (await self._store.query(_UPTO, (n, self._at))).rows
         if row is None or not found:
@@ -140,9 +144,9 @@ class _Rows:
             )
 
 
-def _unit(row: Row) -> Unit:
+def _unit(row: Row, tenant: str | None) -> Unit:
     """The row of a conversation and of its log, without entries."""
-    log = LogRow(id=row[0], kind="conversation", owner=NOBODY, epoch=0, seq=0, digest=b"")
+    log = LogRow(id=row[0], kind="conversation", owner=NOBODY, epoch=0, seq=0, digest=b"", tenant=tenant)
     return Unit(
         log=log.id,
         owner=NOBODY,

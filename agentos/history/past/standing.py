@@ -79,6 +79,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     unit_end: int
     agent: str
+    tenant: str | None
     state: str
     turns: int
     steps: int
@@ -114,6 +115,7 @@ async def standing_at(store: Store, conversation: str, seq: int, *, registry: Re
         at=decode_head(entry.head).at,
         unit_end=await _unit_end(store, row.id, seq, entry.unit),
         agent=config.slug if config is not None else "",
+        tenant=config.tenant if config is not None else None,
         state=folded.times.shown,
         turns=state.turns,
         steps=state.steps,

@@ -32,6 +32,7 @@ COMMANDS = (
             "agentos run 7hk587xc -p 'and then?'",
             "agentos run -p 'What changed?' -s ---- --shell 'git diff' -f notes.txt",
             "agentos run --alias explain -f words.py",
+            "agentos run --tenant acme -p 'help'",
             "agentos run --resume",
         ),
     ),
@@ -197,6 +198,12 @@ COMMANDS = (
         "renice:renice",
         "Give an agent or a tenant another weight where many wait.",
         ("agentos renice", "agentos renice reviewer 0.5", "agentos renice acme 4 --tenant --json"),
+    ),
+    Listed(
+        "release",
+        "release:release",
+        "Have running kernels give back what they have lent.",
+        ("agentos release browser", "agentos release 7hk587xc", "agentos release program --json"),
     ),
     Listed("resume", "unpause:unpause", "Another word for unpause.", ("agentos resume 7hk587xc",)),
     Listed(

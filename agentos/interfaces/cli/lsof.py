@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentos.components import Access, Pattern
-from agentos.errors import ControlError
 from agentos.ids import Kind, agent_id, hashed_id, log_and_seq
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import AMBIGUOUS_MAX, WORD_MAX, find_place, short
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import bold, clipped, is_terminal, put_json, say, table, terminal_width
 from agentos.interfaces.cli.ps import span
-from agentos.interfaces.cli.running import all_running
-from agentos.kernel.control import SocketClient
-from agentos.kernel.lsof import OpenResource, ResourceUser, Takes, concerning, nearest
+from agentos.interfaces.cli.running import all_running, answers
+from agentos.kernel.lsof import WEIGHT, OpenResource, ResourceUser, Takes, concerning, nearest
 from agentos.kernel.reading import reading
 
 COLUMNS = (
@@ -28,6 +26,8 @@ COLUMNS = (
     "state",
     "for",
     "agent",
+    "tenant",
+    "weight",
     "conversation",
     "turn",
     "call",
@@ -36,6 +36,8 @@ COLUMNS = (
     "takes",
     "scope",
 )
+IF_ANY = frozenset({"tenant", "weight"})
+"""Columns that stand there only when something is in them: weights of those that wait and share by another one than 1."""
 WRITER = "writer"
 """The first column, where several kernels run over the store."""
 HAS, READS, WRITES, WAITS, FREE = "has", "reads", "writes", "waits", "free"
@@ -69,9 +71,13 @@ async def lsof(of: str | None = None, /, *, whole: Flag = False, json: Flag = Fa
     url = here.store_url()
     async with all_running(url) as running:
         if not running:
-            say(running.none)
+            say(await running.why_none())
             return Exit.FAILURE
-        seen = [Seen(kernel.greeting.writer, one) for kernel in running for one in await _open_in(kernel)]
+        said = [pair async for pair in answers(running, lambda kernel: kernel.lsof())]
+        if not said:
+            say("no kernel over this store answers")
+            return Exit.FAILURE
+    seen = [Seen(kernel.greeting.writer, one) for kernel, open_ in said for one in open_]
     named = None if of is None else await _named(url, of.strip(), [one.resource for one in seen])
     if named is not None:
         seen = [Seen(writer, one) for writer, open_ in seen for one in concerning([open_], named)]
@@ -84,20 +90,15 @@ async def lsof(of: str | None = None, /, *, whole: Flag = False, json: Flag = Fa
     return Exit.OK
 
 
-async def _open_in(kernel: SocketClient) -> list[OpenResource]:
-    """A kernel that ends or hangs meanwhile is told of, and has nothing; the others are listed all the same."""
-    try:
-        return await kernel.lsof()
-    except ControlError as error:
-        say(f"warning: {error}")
-        return []
-
-
 def as_object(one: OpenResource) -> dict[str, Any]:
     """A resource with all that is known of it; of each user, conversation, turn and call by their ids."""
     plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(one, holders=(), waiters=()))
     scope = "/".join(one.scope)
-    users = {"holders": [_user(user) for user in one.holders], "waiters": [_user(user) for user in one.waiters]}
+    waiters = [
+        {**_user(user), "weight": user.weight, "tenant_weight": user.tenant_weight if user.tenant else None}
+        for user in one.waiters
+    ]
+    users = {"holders": [_user(user) for user in one.holders], "waiters": waiters}
     return {**plain, "scope": scope, "takes": [msgspec.to_builtins(takes) for takes in one.takes], **users}
 
 
@@ -113,11 +114,21 @@ def rows_of(one: OpenResource, *, whole: bool = False) -> Iterator[list[Any]]:
 def _put(seen: Sequence[Seen], *, whole: bool) -> None:
     """On a terminal every line is cut to its width: what matters most stands to the left."""
     several = len({writer for writer, _ in seen}) > 1
-    rows = [([writer] if several else []) + row for writer, one in seen for row in rows_of(one, whole=whole)]
+    rows = [[writer, *row] for writer, one in seen for row in rows_of(one, whole=whole)]
+    names = [WRITER, *COLUMNS]
+    shown = [n for n, name in enumerate(names) if _stands(name, [row[n] for row in rows], several=several)]
     terminal = is_terminal(sys.stdout)
-    for n, line in enumerate(table([WRITER, *COLUMNS] if several else COLUMNS, rows, clip=terminal and not whole)):
-        shown = clipped(line, terminal_width()) if terminal else line
-        print(bold(shown, sys.stdout) if n == 0 else shown)
+    cut = [[row[n] for n in shown] for row in rows]
+    for n, line in enumerate(table([names[n] for n in shown], cut, clip=terminal and not whole)):
+        text = clipped(line, terminal_width()) if terminal else line
+        print(bold(text, sys.stdout) if n == 0 else text)
+
+
+def _stands(name: str, values: Sequence[Any], *, several: bool) -> bool:
+    """Whether a column is shown."""
+    if name == WRITER:
+        return several
+    return name not in IF_ANY or any(value is not None for value in values)
 
 
 def _has(one: OpenResource, user: ResourceUser) -> str:
@@ -136,6 +147,8 @@ def _row(one: OpenResource, state: str, user: ResourceUser | None, *, whole: boo
         state,
         span(user.for_ms / 1_000) if user is not None else None,
         _agent_of(user),
+        user.tenant if user is not None else None,
+        _weight_of(user) if user is not None and state == WAITS else None,
         conversation if whole else short(conversation),
         turn if whole else _seq(turn),
         call if whole else _seq(call),
@@ -150,6 +163,13 @@ def _agent_of(user: ResourceUser | None) -> str | None:
     if user is None:
         return None
     return user.agents[-1] if user.agents else ("the program" if not user.frames else None)
+
+
+def _weight_of(user: ResourceUser) -> str | None:
+    """2.5, or tenant 4, or both; None where all is as it is for everybody."""
+    own = f"{user.weight:g}" if user.weight != WEIGHT else ""
+    of_tenant = f"tenant {user.tenant_weight:g}" if user.tenant_weight != WEIGHT else ""
+    return ", ".join(filter(None, (own, of_tenant))) or None
 
 
 def _seq(id_: str | None) -> int | None:
@@ -169,6 +189,7 @@ def _user(user: ResourceUser) -> dict[str, Any]:
     kinds = (("conversation", Kind.CONVERSATION), ("turn", Kind.TURN), ("call", Kind.CALL))
     return {
         "agent": user.agents[-1] if user.agents else None,
+        "tenant": user.tenant,
         **{name: nearest(user.frames, kind) for name, kind in kinds},
         "frames": list(user.frames),
         "access": user.access.value,

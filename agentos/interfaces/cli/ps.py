@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -25,6 +26,8 @@ from agentos.kernel.reading import Reading, reading
 
 State = Literal["idle", "running", "parked", "paused", "closed"]
 
+ASKED_MAX = 1_000
+"""How many conversations a running kernel is asked for at most."""
 COLUMNS = ("id", "agent", "state", "depth", "parent", "turns", "calls", "tokens", "age")
 
 
@@ -32,6 +35,7 @@ async def ps(
     *,
     state: State | None = None,
     agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
+    tenant: str | None = None,
     parent: str | None = None,
     roots: Flag = False,
     sort: Sort = "updated",
@@ -52,6 +56,8 @@ async def ps(
         only those in this state
     agent
         only those of this agent
+    tenant
+        only those on the account of this tenant
     parent
         only those that calls of this conversation began
     roots
@@ -74,6 +80,7 @@ async def ps(
         listing = Listing(
             state=state,
             agent=agent,
+            tenant=tenant,
             parent=await find_conversation(store, parent) if parent is not None else None,
             roots=roots,
             sort=sort,
@@ -85,7 +92,8 @@ async def ps(
         past = {} if at is None else {"as_of_us": at}
         put_json({**past, "conversations": [as_object(row, at) for row in page.conversations], "more": page.more})
         return
-    put_table(COLUMNS, [as_row(row, at, whole=whole) for row in page.conversations])
+    rows = [(row.tenant, as_row(row, at, whole=whole)) for row in page.conversations]
+    put_table(*with_tenants(COLUMNS, rows))
     _say_rest(page)
 
 
@@ -99,7 +107,10 @@ def _time(as_of: str | None) -> int | None:
 
 
 async def _page_of_now(store: Reading, listing: Listing) -> Page:
-    """A running kernel has the store open already; the rows are those of the store, of whatever process they are."""
+    """A running kernel has the store open already; the rows are those of the store, of whatever process they are. A page that
+    is large is read from the store here, so that no turn has to wait for it there."""
+    if listing.limit > ASKED_MAX:
+        return await list_conversations(store.store, listing)
     page = await asked_first(store.url, lambda kernel: kernel.page(listing))
     return page if page is not None else await list_conversations(store.store, listing)
 
@@ -130,10 +141,23 @@ def as_row(row: ListedConversation, at_us: int | None = None, *, whole: bool = F
     ]
 
 
+def with_tenants(
+    columns: Sequence[str], rows: Sequence[tuple[str | None, list[Any]]]
+) -> tuple[list[str], list[list[Any]]]:
+    """Columns and rows of a table, with the tenant of each behind its agent, when one of them has any: who has no tenants
+    need not look at a column of them."""
+    if not any(tenant for tenant, _ in rows):
+        return [*columns], [row for _, row in rows]
+    at = columns.index("agent") + 1
+    shown = [[*row[:at], tenant, *row[at:]] for tenant, row in rows]
+    return [*columns[:at], "tenant", *columns[at:]], shown
+
+
 def as_object(row: ListedConversation, at_us: int | None = None) -> dict[str, Any]:
     return {
         "id": row.id,
         "agent": row.agent,
+        "tenant": row.tenant,
         "state": row.state,
         "depth": row.depth,
         "parent": row.parent,

@@ -16,6 +16,7 @@ from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.live import live_line
 from agentos.interfaces.cli.output import counted, put_answer, put_json, say
 from agentos.interfaces.cli.prompt.options import PromptOptions, prompt_text
+from agentos.interfaces.cli.tenant import Tenant, check_tenant
 from agentos.interfaces.cli.waiting import Waited, end_of_turn, wait_for
 from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Conversation, Kernel, RunOutcome
@@ -30,6 +31,7 @@ async def run(
     selection: Selection | None = None,
     resume: Flag = False,
     wait: Flag = False,
+    tenant: Tenant = None,
     json: Flag = False,
     here: Here,
 ) -> int:
@@ -49,10 +51,13 @@ async def run(
         take up turns that were left open: all, or those of CONVERSATION
     wait
         stay until somebody answers a request for approval
+    tenant
+        on whose account the new conversation runs, with all that it begins: a name
     json
         print the outcome as one JSON object
     """
     options, selection = options or PromptOptions(), selection or Selection()
+    check_tenant(tenant, begins=conversation is None and not resume)
     if options.echo_prompt:
         put_answer(await prompt_text(options, here, load_project(Path.cwd())))
         return Exit.OK
@@ -62,7 +67,7 @@ async def run(
     slug = work.pick() if conversation is None else await _agent_of(work, conversation)
     text = await prompt_text(options, here, work.project)
     async with opened(work, slug) as kernel:
-        talk = await (kernel.start(slug) if conversation is None else _known(kernel, conversation))
+        talk = await (kernel.start(slug, tenant=tenant) if conversation is None else _known(kernel, conversation))
         return await driven(kernel, {talk: talk.ask(text)}, wait=wait, json=json)
 
 

@@ -62,13 +62,15 @@ async def show(
             return _show_request(await request_of(store.store, place.conversation, seq), json=json)
         entries = _chosen(await store.entries(place.conversation), place, seq)
         row = await store.store.log(place.conversation)
+        tenant = row.tenant if row is not None else None
         erased_at = iso_time(row.erased_at) if row is not None and row.erased_at is not None else None
         ran_with = {entry.seq: await versions.of(context) for entry in entries for context in pinned_by([entry])}
     if json:
         shown = [{**as_object(entry), "ran_with": ran_with.get(entry.seq)} for entry in entries]
-        put_json({"conversation": place.conversation, "erased_at": erased_at, "entries": shown})
+        facts = {"conversation": place.conversation, "tenant": tenant, "erased_at": erased_at}
+        put_json({**facts, "entries": shown})
         return Exit.OK
-    put(place.conversation)
+    put(f"{place.conversation}  tenant {tenant}" if tenant is not None else place.conversation)
     for entry in entries:
         for line in as_lines(entry, ran_with.get(entry.seq, "")):
             put(line)

@@ -34,7 +34,8 @@ def standing_lines(standing: Standing) -> Iterator[str]:
     yield f"{standing.conversation} after seq {standing.seq}, {iso_time(standing.at)}"
     settled = [counted(standing.turns, "settled turn"), counted(standing.steps, "step")]
     settled += [counted(standing.calls_made, "call"), f"{standing.input_tokens}+{standing.output_tokens} tokens"]
-    yield f"{standing.agent or '-'}: {standing.state or 'not begun'}; {', '.join(settled)}"
+    tenant = f" (tenant {standing.tenant})" if standing.tenant else ""
+    yield f"{standing.agent or '-'}{tenant}: {standing.state or 'not begun'}; {', '.join(settled)}"
     if standing.turn is not None:
         yield _turn_line(standing.turn)
     for call in standing.calls:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from agentos import codec
 from agentos.components import Resolution, Shares, Verdict
-from agentos.errors import AgentosError, CodecError, KernelUnreachable
+from agentos.errors import AgentosError, CodecError, ControlRefused, KernelUnreachable
 from agentos.events.entry import Entry, Registry
 from agentos.events.intake import Control
 from agentos.ids import ConversationId
@@ -28,7 +28,12 @@ from agentos.kernel.lsof import OpenResource
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.top import TURNS_SHOWN, Top
 from agentos.kernel.watch import Watched
+from agentos.resources.fairness import check_weight
 from agentos.settings import Settings
+
+T = TypeVar("T")
+MAKE_ROOM_S = 0.5
+"""How long somebody stays away who waits for the end of a kernel and had to make room."""
 
 
 class _Open:
@@ -78,11 +83,11 @@ class SocketClient:
 
     # Conversations
 
-    async def start(self, agent: str, key: str | None = None) -> Conversation:
-        return Conversation(self, await self.begin(agent, key))
+    async def start(self, agent: str, key: str | None = None, *, tenant: str | None = None) -> Conversation:
+        return Conversation(self, await self.begin(agent, key, tenant=tenant))
 
-    async def begin(self, agent: str, key: str | None = None) -> ConversationId:
-        return ConversationId(await self._ask("begin", words.Begin(agent=agent, key=key)))
+    async def begin(self, agent: str, key: str | None = None, *, tenant: str | None = None) -> ConversationId:
+        return ConversationId(await self._ask("begin", words.Begin(agent=agent, key=key, tenant=tenant)))
 
     def state_of(self, id_: str) -> str:
         """As of a conversation that this process has not loaded; `state_now` asks the kernel."""
@@ -110,7 +115,7 @@ class SocketClient:
             while True:
                 answer = await channel.next()
                 if answer.item is not msgspec.UNSET:
-                    yield as_watched(answer.item, self._registry)
+                    yield self._read_as(as_watched, "watch", answer.item)
                 elif answer.id == 1:
                     _check(answer)
                     return
@@ -119,7 +124,8 @@ class SocketClient:
 
     async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
         given = words.History(id=id_, after_seq=after_seq, upto=upto)
-        return [as_entry(item, self._registry) for item in (await self._opened("history", given)).items]
+        items = (await self._opened("history", given)).items
+        return [self._read_as(as_entry, "history", item) for item in items]
 
     async def answer(self, request: str, verdict: Verdict, *, reason: str = "", by: str = "user") -> bool:
         return bool(await self._ask("answer", words.Answering(request=request, verdict=verdict, reason=reason, by=by)))
@@ -150,11 +156,15 @@ class SocketClient:
         found: list[Doubt] = await self._ask("doubts", words.Maybe(id=conversation))
         return found
 
+    async def release(self, name: str) -> int:
+        return int(await self._ask("release", words.Release(name=name)))
+
     async def lsof(self, of: str | None = None) -> list[OpenResource]:
         found: list[OpenResource] = await self._ask("lsof", words.Maybe(id=of))
         return found
 
     async def renice(self, name: str, weight: float, *, tenant: bool = False) -> bool:
+        check_weight(name, weight)  # there it is no number that a line could say
         return bool(await self._ask("renice", words.Renice(name=name, weight=weight, tenant=tenant)))
 
     async def shares(self) -> Shares:
@@ -173,9 +183,18 @@ class SocketClient:
         """Until the kernel has ended. Raises KernelUnreachable when it hangs."""
         assert self._reading is not None, "it is talked to inside its block"
         self._waits = True
-        end = await asyncio.shield(self._reading)
-        if end.hangs:
-            raise end
+        while not (end := await asyncio.shield(self._reading)).gone:
+            if end.hangs:
+                raise end
+            await asyncio.sleep(MAKE_ROOM_S)  # it was sent away, so that others have room
+            try:
+                await self._connected()
+            except ControlRefused:
+                continue
+            except KernelUnreachable as error:
+                if error.gone:
+                    return
+                raise
 
     # The connection
 
@@ -235,6 +254,13 @@ class SocketClient:
             _fail(opened.ended, error)
         else:
             opened.ended.set_result(None if answer.value is msgspec.UNSET else answer.value)
+
+    def _read_as(self, reads: Callable[[Any, Registry], T], word: str, item: Any) -> T:
+        """An item that came. Raises KernelUnreachable for one that a kernel of another version may say."""
+        try:
+            return reads(item, self._registry)
+        except CodecError as error:
+            raise KernelUnreachable(self._named(), f"what it says to {word!r} cannot be read: {error}") from error
 
     def _named(self) -> str:
         return self._channel.kernel if self._channel is not None else self.path

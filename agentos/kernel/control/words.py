@@ -68,6 +68,7 @@ class Maybe(Given, frozen=True):
 class Begin(Given, frozen=True):
     agent: str
     key: str | None = None
+    tenant: str | None = None
 
 
 class Send(Given, frozen=True):
@@ -131,6 +132,10 @@ class TopOf(Given, frozen=True):
     turns_max: int = TURNS_SHOWN
 
 
+class Release(Given, frozen=True):
+    name: str
+
+
 class Renice(Given, frozen=True):
     name: str
     weight: float
@@ -155,7 +160,7 @@ async def _history(host: Hosted, given: History) -> AsyncIterator[Entry]:
 
 
 WORDS: dict[str, Word[Any, Any]] = {
-    "begin": Word(Begin, ConversationId, lambda host, it: host.begin(it.agent, it.key)),
+    "begin": Word(Begin, ConversationId, lambda host, it: host.begin(it.agent, it.key, tenant=it.tenant)),
     "send": Word(Send, int, lambda host, it: host.send(it.id, it.text, key=it.key, ephemeral=it.ephemeral)),
     "ask": Word(Ask, RunOutcome, lambda host, it: host.ask(it.id, it.text, ephemeral=it.ephemeral)),
     "outcome": Word(One, RunOutcome | None, lambda host, it: host.outcome(it.id)),
@@ -174,6 +179,7 @@ WORDS: dict[str, Word[Any, Any]] = {
     "ps": Word(Ps, Page, lambda host, it: host.page(it.listing)),
     "doubts": Word(Maybe, list[Doubt], lambda host, it: host.doubts(it.id)),
     "lsof": Word(Maybe, list[OpenResource], lambda host, it: host.lsof(it.id)),
+    "release": Word(Release, int, lambda host, it: host.release(it.name)),
     "renice": Word(Renice, bool, lambda host, it: host.renice(it.name, it.weight, tenant=it.tenant)),
     "shares": Word(Nothing, Shares, lambda host, it: host.shares()),
     "top": Word(TopOf, Top, lambda host, it: host.top(it.turns_max)),

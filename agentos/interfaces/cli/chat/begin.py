@@ -19,7 +19,7 @@ MESSAGES_SHOWN = 6
 CHARS_SHOWN = 2_000
 
 _LAST = "select id from conversations where parent is null order by updated_at desc, id desc limit 1"
-_AGENT = "select agent from conversations where id = ?"
+_AGENT = "select conversations.agent, logs.tenant from conversations join logs using (n) where conversations.id = ?"
 _SEQS = """
 select conversations.id, logs.seq from conversations join logs on logs.n = conversations.n
 where conversations.root = (select root from conversations where id = ?)
@@ -31,24 +31,26 @@ order by seq desc limit ?
 
 
 class Begun(NamedTuple):
-    """A conversation that is there: its agent, the last seq of each log of its tree, its last messages with roles."""
+    """A conversation that is there: its agent and tenant, the last seq of each log of its tree, its last messages with
+    roles."""
 
     id: str
     agent: str
     seqs: dict[str, int]
     messages: tuple[tuple[str, str], ...]
+    tenant: str | None = None
 
 
 async def find_begun(url: str, text: str | None) -> Begun:
     """The conversation that this names, or the last one. Raises UsageError, UnknownConversation."""
     async with reading(url) as store:
         id_ = await (find_conversation(store, text) if text is not None else _last(store))
-        ((agent,),) = (await store.query(_AGENT, (id_,))).rows
+        ((agent, tenant),) = (await store.query(_AGENT, (id_,))).rows
         seqs = {str(log): int(seq) for log, seq in (await store.query(_SEQS, (id_,))).rows}
         messages = [
             (str(role), _short(str(said))) for role, said in (await store.query(_MESSAGES, (id_, MESSAGES_SHOWN))).rows
         ]
-    return Begun(id_, str(agent), seqs, tuple(reversed(messages)))
+    return Begun(id_, str(agent), seqs, tuple(reversed(messages)), tenant)
 
 
 def listening(work: Workplace) -> Workplace:

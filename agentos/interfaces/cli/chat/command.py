@@ -20,6 +20,7 @@ from agentos.interfaces.cli.errors import Exit, sentence
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.live import LiveLine
 from agentos.interfaces.cli.output import cell, clipped, is_terminal, terminal_width
+from agentos.interfaces.cli.tenant import Tenant, check_tenant
 from agentos.interfaces.cli.workplace import Selection, Workplace, opened
 from agentos.kernel import Kernel
 
@@ -32,6 +33,7 @@ def chat(
     resume: Annotated[
         Flag, Parameter(name=["--continue", "-c", "--resume"], help="go on with the last conversation")
     ] = False,
+    tenant: Tenant = None,
     plain: Annotated[Flag, Parameter(help="print each answer when it is whole, and edit no lines")] = False,
     here: Here,
 ) -> int:
@@ -45,13 +47,16 @@ def chat(
     ----------
     conversation
         go on with this one, by its id or a part of it
+    tenant
+        on whose account the conversations of this chat are begun: a name
     """
+    check_tenant(tenant, begins=conversation is None and not resume)
     work = Workplace.of(here, selection or Selection())
     lines, screen = lines_of(plain=plain), Screen(form_of(plain=plain))
     room = Room(Terminal(lines), lines, screen, asks=is_terminal(sys.stdin))
     if room.asks:
         work = listening(work)
-    return room.terminal.run(lambda: _chat(work, room, conversation, last=resume))
+    return room.terminal.run(lambda: _chat(work, room, conversation, tenant, last=resume))
 
 
 class _Ended(NamedTuple):
@@ -61,10 +66,11 @@ class _Ended(NamedTuple):
     agent: str | None = None
 
 
-async def _chat(work: Workplace, room: Room, conversation: str | None, *, last: bool) -> int:
+async def _chat(work: Workplace, room: Room, conversation: str | None, tenant: str | None, *, last: bool) -> int:
     """One kernel after the other: another agent may need toolboxes that are not open yet."""
     begun = await find_begun(work.url, conversation) if conversation is not None or last else None
     agent = begun.agent if begun is not None else work.pick()
+    tenant = begun.tenant if begun is not None else tenant
     former: str | None = None
     code = int(Exit.OK)
     while True:
@@ -77,15 +83,17 @@ async def _chat(work: Workplace, room: Room, conversation: str | None, *, last: 
                 room.screen.line(f"error: {sentence(error)}")
                 agent, former = former, None
                 continue
-            ended = await _session(work, kernel, room, agent, begun)
+            ended = await _session(work, kernel, room, agent, begun, tenant)
         code = code or ended.code
         if ended.agent is None:
             return Exit.OK if room.asks else code
         agent, former, begun = ended.agent, agent, None
 
 
-async def _session(work: Workplace, kernel: Kernel, room: Room, agent: str, begun: Begun | None) -> _Ended:
-    session = Session(kernel, room, agent, await kernel.get(begun.id) if begun is not None else None)
+async def _session(
+    work: Workplace, kernel: Kernel, room: Room, agent: str, begun: Begun | None, tenant: str | None
+) -> _Ended:
+    session = Session(kernel, room, agent, await kernel.get(begun.id) if begun is not None else None, tenant=tenant)
     async with LiveLine(session.progress) as live:
         room.screen.live = live
         try:

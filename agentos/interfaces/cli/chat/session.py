@@ -30,11 +30,13 @@ class Parked(Exception):
 class Session:
     """One conversation at a time, begun with its first message.
 
-    code is the exit code of the first turn that did not end well.
+    code is the exit code of the first turn that did not end well. tenant: on whose account conversations are begun.
     """
 
-    def __init__(self, kernel: Kernel, room: Room, agent: str, talk: Conversation | None = None) -> None:
-        self.kernel, self.agent, self.talk = kernel, agent, talk
+    def __init__(
+        self, kernel: Kernel, room: Room, agent: str, talk: Conversation | None = None, *, tenant: str | None = None
+    ) -> None:
+        self.kernel, self.agent, self.talk, self.tenant = kernel, agent, talk, tenant
         self.room, self.screen = room, room.screen
         self.code = Exit.OK
         self._approvals = Approvals(kernel, room.terminal, room.screen)
@@ -64,7 +66,7 @@ class Session:
         """One turn, to its end. Raises Leave, Parked; what goes wrong with the turn is shown."""
         try:
             if self.talk is None:
-                self.talk = await self.kernel.start(self.agent)
+                self.talk = await self.kernel.start(self.agent, tenant=self.tenant)
             self.follow(self.talk)
             await self._turn(self.talk.ask(text))
         except AgentosError as error:

@@ -15,7 +15,7 @@ from agentos.interfaces.cli.demo.leaks import Held
 from agentos.interfaces.cli.demo.notes import Notebook
 from agentos.interfaces.cli.demo.sampling import Sample
 from agentos.interfaces.cli.output import bold, counted, put, put_table
-from agentos.interfaces.cli.ps import COLUMNS, as_row
+from agentos.interfaces.cli.ps import COLUMNS, as_row, with_tenants
 from agentos.kernel.listing import Listing, list_conversations
 from agentos.kernel.reading import Reading, reading
 
@@ -81,7 +81,7 @@ class Report:
         page = await list_conversations(store.store, Listing(limit=SHOWN))
         shown = len(page.conversations)
         self._title(f"agentos ps: the first {shown} of {shown + page.more}")
-        put_table(COLUMNS, [as_row(row) for row in page.conversations])
+        put_table(*with_tenants(COLUMNS, [(row.tenant, as_row(row)) for row in page.conversations]))
 
     async def _query(self, store: Reading, sql: str) -> None:
         self._title(f'agentos query "{sql}"')

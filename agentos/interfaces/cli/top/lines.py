@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from agentos.components import Shares
 from agentos.interfaces.cli.finding import short
 from agentos.interfaces.cli.output import cell, clipped, counted, table
-from agentos.interfaces.cli.ps import span
+from agentos.interfaces.cli.ps import span, with_tenants
 from agentos.interfaces.cli.top.rates import AgentRates, Rates, agent_rates, rates_of
 from agentos.kernel.top import AgentVitals, LimitUse, OpenTurn, ResourceUse, Top
 
 STATES = ("running", "parked", "idle", "paused", "closed")
 _EFFECTS = {"model": "model request"}
 _WAITS = {
+    "bound": "room for a process or a handle",
     "child": "a subagent",
     "doubt": "a word on a doubt",
     "retry": "a retry",
@@ -73,7 +74,7 @@ def turn_lines(now: Top) -> list[str]:
     """Open turns, a line each below their head."""
     if not now.turns:
         return ["no open turns"]
-    return table(TURN_COLUMNS, [_turn(turn, now.at) for turn in now.turns], clip=True)
+    return table(*with_tenants(TURN_COLUMNS, [(turn.tenant, _turn(turn, now.at)) for turn in now.turns]), clip=True)
 
 
 def agent_lines(now: Top, rates: Mapping[str, AgentRates]) -> list[str]:
