@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, asyn
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from agentos.clock import Clock, SystemClock
 from agentos.components import Access, ToolboxSharing
 from agentos.errors import ToolError
 from agentos.ids import CallId, ConversationId, Name, TurnId
@@ -59,6 +60,7 @@ class ContractContext:
         self.attempt = 1
         self.key = str(self.call_id)
         self.timeout_s = HANG_S
+        self.clock: Clock = SystemClock()
         self.lineage = Lineage()
         self._deferred: list[Callable[[], Awaitable[None] | None]] = []
         self._loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,13 @@ async def left(tmp_path: Path, desk: Desk) -> AsyncIterator[Left]:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[[str], Store]:
-    """A new SQLite store of this name."""
-    return lambda name: SQLiteStore(str(tmp_path / f"{name}.db"))
+async def make(tmp_path: Path) -> AsyncIterator[Callable[[str], Store]]:
+    """A new SQLite store of this name, closed when the test is over."""
+    async with AsyncExitStack() as stores:
+
+        def made(name: str) -> Store:
+            store = SQLiteStore(str(tmp_path / f"{name}.db"))
+            stores.push_async_callback(store.close)
+            return store
+
+        yield made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from agentos.testing.leaks import Leak, Leaked, LeakMeter, leak_meter, meter, ow
 from tests.support import Mind, call, calls, lab, until
 
 linux = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only /proc names descriptors and children")
+LOOKS = 50
+"""So many that a look which minds what goes away meanwhile finds it gone."""
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +181,26 @@ def test_a_temporary_file_is_left() -> None:
         os.close(handle)
 
         assert [(leak.kind, leak.what) for leak in here.left()] == [("temporary", Path(name).name)]
+
+
+def test_folders_that_somebody_takes_away_meanwhile_are_no_error(tmp_path: Path) -> None:
+    here, over = LeakMeter(tmp_path), threading.Event()
+
+    def come_and_go() -> None:
+        while not over.is_set():
+            (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+            shutil.rmtree(tmp_path / "a")
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        found = {leak.what for _ in range(LOOKS) for leak in here.left(frozenset({"temporary"}))}
+    finally:
+        over.set()
+        thread.join()
+
+    assert found <= {"a", "a/b", "a/b/c"}
+    assert here.left(frozenset({"temporary"})) == []
 
 
 def test_the_folder_of_temporary_files_is_gone_after_and_the_old_one_is_back() -> None:

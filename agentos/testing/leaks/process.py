@@ -33,8 +33,7 @@ def held_by_process(temporary: Path | None = None) -> Seen:
     _children(seen)
     if temporary is not None:
         _strays(seen, temporary)
-        for path in temporary.rglob("*"):
-            seen["temporary", str(path)] = str(path.relative_to(temporary))
+        _temporary(seen, temporary)
     return seen
 
 
@@ -117,6 +116,13 @@ def _strays(seen: Seen, temporary: Path) -> None:
             if mark in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
                 started, _ = _began(int(name))
                 seen.setdefault(("child", (int(name), started)), f"{name}  {_command(int(name))}")
+
+
+def _temporary(seen: Seen, folder: Path) -> None:
+    """All that is in a folder. What others take away meanwhile is not."""
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in (*folders, *files)):
+            seen["temporary", str(path)] = str(path.relative_to(folder))
 
 
 def _children_of(pid: int) -> list[int]:

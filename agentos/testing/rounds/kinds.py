@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from agentos.resources.kinds.http_pool import HTTP_POOL
 from agentos.resources.kinds.jsonrpc import JsonRpcProcess, jsonrpc_process
 from agentos.resources.kinds.lua import LUA, LuaWorker, Reply, Script
 from agentos.resources.kinds.process import KeptProcess, Program, kept_process
+from agentos.resources.kinds.sandbox import SANDBOX, SandboxDirectory, sandbox_directory
 from agentos.resources.kinds.sqlite_connection import DatabaseAccess, SqliteConnections, SqliteLimits
 from agentos.resources.kinds.tempdir import TempDir, temporary_directory
 from agentos.resources.process.live import LiveProcess
@@ -92,12 +93,9 @@ def _lent(
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(ANSWER)
-        await reader.read()
-    finally:
-        writer.close()
+    with closing(writer), suppress(asyncio.IncompleteReadError, ConnectionError):  # whoever asked has gone
+        while await reader.readuntil(b"\r\n\r\n"):
+            writer.write(ANSWER)
 
 
 async def _scope(here: Place) -> None:
@@ -141,6 +139,12 @@ def _count(connection: Any) -> None:
 async def _write(folder: TempDir, here: Place) -> None:
     with folder.create("a/file") as file:
         file.write(b"round")
+
+
+async def _write_whole(directory: SandboxDirectory, here: Place) -> None:
+    directory.write("a/file", b"round")
+    with directory.open("a/file") as file:
+        assert file.read() == b"round"
 
 
 async def _same(key: str) -> str:
@@ -190,6 +194,7 @@ KINDS = {
     "http_pool": Kind(_lent(lambda here: HTTP_POOL.factory(), _ask_http, HTTP_POOL.pattern)),
     "sqlite_connection": Kind(_sqlite),
     "tempdir": Kind(_lent(lambda here: temporary_directory(here.folder), _write)),
+    "sandbox": Kind(_lent(lambda here: sandbox_directory(parent=here.folder), _write_whole, SANDBOX.pattern)),
     "cache": Kind(_lent(lambda here: cache(_same, len), _keep)),
     "process": Kind(_lent(lambda here: kept_process(_program("/bin/cat"), _Deaf), _ready), slow=True),
     "jsonrpc": Kind(_lent(lambda here: jsonrpc_process(_program("/bin/sh", "-c", RPC_SERVER)), _ask_rpc), slow=True),
