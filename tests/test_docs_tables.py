@@ -38,6 +38,7 @@ from agentos.models.options import GenerationOptions
 from agentos.models.script import Step
 from agentos.resources.kinds.http_pool import HttpLimits
 from agentos.resources.kinds.lua import LuaLimits
+from agentos.resources.kinds.sandbox import SandboxLimits
 from agentos.resources.kinds.sqlite_connection.link import SqliteLimits
 from agentos.settings import Settings
 from agentos.testing.chat_server.reply import FAULT_KINDS
@@ -74,6 +75,7 @@ OTHER_TABLES: dict[tuple[str, str], Collection[str] | type[msgspec.Struct]] = {
     ("tools.md", "argument"): Argument.__struct_fields__,
     ("tools.md", "sqlite limits"): SqliteLimits,
     ("lua.md", "lua limits"): LuaLimits,
+    ("resources.md", "sandbox limits"): SandboxLimits,
     ("limits.md", "turn limits"): TurnLimits,
     ("tools.md", "capabilities"): CAPABILITIES,
     ("models.md", "step"): Step.__struct_fields__,
