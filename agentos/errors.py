@@ -27,6 +27,8 @@
       ResourceError               a lent thing cannot be had or given back
         ReleaseFailed, ResourceNotFound, ResourceScopeInvalid, ResourceClosed, ResourceBroken
         ResourceBusy, ResourceAccessTimeout, ResourceUpgradeRefused, ResourceDeadlock
+        ResourceLimitReached
+        FolderGone, FolderLimitReached
       CodecError                  a value has no canonical form
       ModelError                  what a model adapter reports, with its kind
       ToolError                   what a tool may raise to choose the words that the model sees
@@ -491,6 +493,37 @@ class ResourceDeadlock(ResourceError):
     def __init__(self, resource: str, cycle: list[str]) -> None:
         self.resource, self.cycle = resource, cycle
         super().__init__(f"resource {resource!r} would never come free, a deadlock: {'; '.join(cycle)}")
+
+
+class FolderGone(ResourceError):
+    """A folder that is lent is no longer what stands at its path."""
+
+    def __init__(self, folder: str, why: str) -> None:
+        self.folder, self.why = folder, why
+        super().__init__(f"folder {folder}: {why}; give it back, and the next to borrow it has it made or opened anew")
+
+
+class FolderLimitReached(ResourceError):
+    """A bound of a lent folder: limit names it, maximum is its value, in bytes where the name says so."""
+
+    def __init__(self, folder: str, what: str, limit: str, maximum: int, way_out: str) -> None:
+        self.folder, self.limit, self.maximum = folder, limit, maximum
+        super().__init__(f"folder {folder}: {what}, over {maximum:,} ({limit}); {way_out}")
+
+
+class ResourceLimitReached(ResourceError):
+    """A bound of processes, handles or bytes is reached, and waiting for it would not end. limit is the setting, of a scope
+    (program, tenant, agent, toolbox, conversation) of this name; held of size are in use."""
+
+    def __init__(
+        self, limit: str, scope: str, name: str, what: str, size: int, held: int, wanted: str, why: str
+    ) -> None:
+        self.limit, self.scope, self.name, self.size, self.held, self.wanted = limit, scope, name, size, held, wanted
+        where = f"{scope} {name}" if name else f"the {scope}"
+        super().__init__(
+            f"no room for {wanted}: {limit} allows {size} {what} in {where}, {held} are in use, and {why}; raise {limit}, or "
+            "give some back ('agentos lsof' shows who has them)"
+        )
 
 
 class ProcessError(ResourceError):
