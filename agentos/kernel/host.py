@@ -10,7 +10,7 @@ from typing import Any
 from agentos.components import CallConfig, CallState, ConversationConfig, Waiting
 from agentos.effects import Runner
 from agentos.effects.base import owned
-from agentos.errors import ReleaseFailed, ToolError
+from agentos.errors import AgentosError, ReleaseFailed, ToolError
 from agentos.events.effects import Effect
 from agentos.events.entry import Draft
 from agentos.events.intake import Answer, InnerCall, Item, SlotFree
@@ -38,6 +38,7 @@ class LiveHost:
     def __init__(self) -> None:
         self.slots = Slots(self._slot_free)
         self._closed = False
+        self._broken: set[LogId] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self.meter: Meter | None = None
         """Is told of what is stored, while somebody looks."""
@@ -121,6 +122,20 @@ class LiveHost:
         self._logs.lost(loaded)
         if self.slots.of(loaded.log):
             self._spawn(self._free_slots(loaded.log))
+
+    def broke(self, loaded: Loaded) -> None:
+        """Its memory cannot go on from where its log ends: it is let go, and taken up as after a crash; but once only, since
+        what broke it may be in its log."""
+        self.lost(loaded)
+        if loaded.log not in self._broken and not loaded.head.new and not self._closed:
+            self._broken.add(loaded.log)
+            self._spawn(self._take_up(loaded.log))
+
+    async def _take_up(self, log: LogId) -> None:
+        try:
+            await self._logs.get(log)
+        except AgentosError as error:
+            _log.warning("%s is not taken up: %s", log, type(error).__name__)
 
     def erased(self, loaded: Loaded, at: Micros, *, is_heard: bool) -> None:
         """Its texts are gone from the store, and leave memory."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from agentos.components import CallStatus, TurnConfig
+from agentos.errors import SystemRaised
 from agentos.events.entry import Draft
 from agentos.events.intake import Erase
 from agentos.events.kinds import (
@@ -22,12 +24,18 @@ from agentos.events.kinds import (
     TurnFinished,
     TurnStarted,
 )
+from agentos.ids import Name
 from agentos.journal import apply, posted_item
 from agentos.kernel.alarms import Alarms
 from agentos.kernel.flight import Host, InFlight, in_line
 from agentos.kernel.loaded import Loaded
+from agentos.kernel.raised import Raised
 from agentos.kernel.waiters import Waiters
 from agentos.world import View, World
+
+_log = logging.getLogger(__name__)
+TICK = Name("tick")
+"""Stands for what follows the systems, where that raised."""
 
 
 class Landing:
@@ -37,9 +45,16 @@ class Landing:
     """
 
     def __init__(
-        self, world: World, host: Host, alarms: Alarms, waiters: Waiters, make_ready: Callable[[Loaded], None]
+        self,
+        world: World,
+        host: Host,
+        alarms: Alarms,
+        waiters: Waiters,
+        raised: Raised,
+        make_ready: Callable[[Loaded], None],
     ) -> None:
         self._world, self._host, self._alarms, self._waiters = world, host, alarms, waiters
+        self._raised = raised
         self._make_ready = make_ready
         self.starting = True
         self.passed: Callable[[Loaded], None] | None = None
@@ -95,8 +110,7 @@ class Landing:
             self._alarms.set(loaded, unit)
         self._host.landed(loaded, sealed.drafts, sealed.first, sealed.at)
         if view.posts:
-            for post in view.posts:
-                self._host.route(post.log, posted_item(post, unit.digest), post.key)
+            self._send(running)
         if self.starting:
             for effect in view.effects:
                 self._host.start_effect(effect)
@@ -105,8 +119,12 @@ class Landing:
         if self._waiters.tickets:
             self._waiters.dropped(view)
         if running.failures:
-            self._waiters.raised(loaded, view, running.failures)
-            loaded.again = loaded.again or bool(view.intake)  # a pass that was cut short left something undecided
+            self._raised.follow(loaded, view, running.failures)
+
+    def _send(self, running: InFlight) -> None:
+        """What it posted to other logs is stored there already; it arrives once."""
+        for post in running.view.posts:
+            self._host.route(post.log, posted_item(post, running.sealed.unit.digest), post.key)
 
     def _down(self, loaded: Loaded) -> None:
         """Its unit is no longer on its way."""
@@ -116,6 +134,14 @@ class Landing:
         if loaded.again:
             loaded.again = False
             self._make_ready(loaded)
+
+    def broke(self, running: InFlight, error: Exception) -> None:
+        """What is in memory may not be what the log says."""
+        loaded = running.loaded
+        _log.error("%s: what was stored of it could not be taken over: %s", loaded.log, type(error).__name__)
+        self._waiters.fail(loaded, running.view.taken, SystemRaised(TICK, error))
+        self._host.broke(loaded)
+        self._send(running)
 
     def lost(self, running: InFlight) -> None:
         """Another writer owns the log: whatever we thought of it is void."""

@@ -19,7 +19,7 @@ class Loaded:
 
     flying: a unit of it is on its way to the store, and no pass may begin until it is known what became of it; again:
     intake came meanwhile. begun is for who waits for a new log's first unit. resumed: when it was taken over, a turn of it
-    was open, or began.
+    was open, or began. struck: where the log ended when a system raised last, which nobody is told of before it does again.
     """
 
     __slots__ = (
@@ -35,6 +35,7 @@ class Loaded:
         "log",
         "resumed",
         "slice",
+        "struck",
         "timers",
         "times",
     )
@@ -45,6 +46,7 @@ class Loaded:
         self.head = head
         self.times = times
         self.flying = self.again = self.resumed = False
+        self.struck = 0
         self.begun: asyncio.Future[None] | None = None
         self.inner: InnerCalls | None = None
         self.intake: list[Item] = []

@@ -19,6 +19,7 @@ from agentos.kernel.flight import Host, InFlight
 from agentos.kernel.landing import Landing
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.passing import Passing
+from agentos.kernel.raised import Raised
 from agentos.kernel.timed_store import Appends, Tell, TimedStore
 from agentos.kernel.unknown_commits import UnknownCommits
 from agentos.kernel.waiters import Waiters
@@ -63,8 +64,9 @@ class Ticker:
         self._ticking = False
         self._quiet: list[asyncio.Future[None]] = []
         self.admission: Admission | None = None
-        self._landing = Landing(world, host, self.alarms, self.waiters, self._make_ready)
-        self._passing = Passing(schedule, settings, oracle, host, salts, self.alarms, self.waiters)
+        raised = Raised(self.waiters, self.wake)
+        self._landing = Landing(world, host, self.alarms, self.waiters, raised, self._make_ready)
+        self._passing = Passing(schedule, settings, oracle, host, salts, self.alarms, self.waiters, raised)
         self._unknown = UnknownCommits(
             store, clock, self._landing, self.waiters, settings.unknown_commit_s, self._go_on
         )
@@ -257,7 +259,10 @@ class Ticker:
         """Verdicts, apply, waiters, publish, effects: one callback of the loop, without a wait in between."""
         for running, verdict in zip(flight, verdicts, strict=False):
             if verdict is Verdict.STORED:
-                self._landing.stored(running)
+                try:
+                    self._landing.stored(running)
+                except Exception as error:  # its conversation pays, and no other of this tick
+                    self._landing.broke(running, error)
             elif verdict is Verdict.FENCED:
                 self._landing.lost(running)
             else:
@@ -271,12 +276,7 @@ class Ticker:
         if loaded is not None and key in loaded.alarms:
             self.feed(loaded, item)
 
-    def _unavailable(
-        self,
-        error: StoreUnavailable,
-        flight: list[InFlight],
-        admin: list[Administered],
-    ) -> None:
+    def _unavailable(self, error: StoreUnavailable, flight: list[InFlight], admin: list[Administered]) -> None:
         """Everything waits until the store is back and says whether the units are there; senders, not for ever."""
         for running in flight:
             self._unknown.find_out(running, self.writer, error)

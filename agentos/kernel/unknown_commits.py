@@ -54,7 +54,10 @@ class UnknownCommits:
                 await self._clock.sleep(STORE_RETRY_S)  # it can be read, which does not mean that it can be written
             self._landing.not_stored(running)
         elif row.owner == writer and row.digest == unit.digest:
-            self._landing.stored(running)
+            try:
+                self._landing.stored(running)
+            except Exception as failure:
+                self._landing.broke(running, failure)
         else:
             self._landing.lost(running)
         self._known()

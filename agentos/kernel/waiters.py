@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from agentos.components import TurnConfig
-from agentos.errors import AgentosError, ConversationClosed, ConversationErased, KernelClosed
+from agentos.errors import ConversationClosed, ConversationErased, KernelClosed
 from agentos.events.entry import Draft
 from agentos.events.intake import Erase, Input, Item, Start
 from agentos.kernel.loaded import Loaded, Ticket
 from agentos.kernel.outcome import RunOutcome, outcome_of
-from agentos.systems.schedule import PassFailure
+from agentos.resources.finishing import unheard
 from agentos.world import View
-
-
-def unheard(future: asyncio.Future[Any]) -> None:
-    """A callback for what several wait for, each behind a shield: when all have gone, its error is no one's to hear."""
-    if not future.cancelled():
-        future.exception()
 
 
 def beginning_of(loaded: Loaded) -> asyncio.Future[None]:
@@ -28,10 +21,6 @@ def beginning_of(loaded: Loaded) -> asyncio.Future[None]:
         loaded.begun = asyncio.get_running_loop().create_future()
         loaded.begun.add_done_callback(unheard)
     return loaded.begun
-
-
-BEGINS_TURNS = "admit"
-"""The system that does."""
 
 
 class Waiters:
@@ -101,23 +90,6 @@ class Waiters:
         for item in items:
             self.tell(item, error)
         self.begun(loaded, error)
-        fail_asks(loaded, error)
-
-    def raised(self, loaded: Loaded, view: View, failures: Sequence[PassFailure]) -> None:
-        """A system raised while no turn was open: nobody else would tell those who wait. What raised in a turn that ended
-        with it is told by that, and does not concern inputs that wait for the next."""
-        if view.turned:
-            failures = [failure for failure in failures if failure.system == BEGINS_TURNS]
-        if not failures or view.turn:
-            return
-        cause = failures[0].error.error
-        error = cause if isinstance(cause, AgentosError) else failures[0].error
-        seen = {id(item) for item in view.intake}
-        for item in list(loaded.intake):
-            if type(item) is Erase and id(item) not in seen:
-                continue  # it came meanwhile, and no turn has to begin for it
-            if self.tell(item, error):
-                loaded.intake.remove(item)
         fail_asks(loaded, error)
 
     def close(self, loaded: Sequence[Loaded]) -> None:

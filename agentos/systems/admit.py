@@ -11,7 +11,6 @@ from agentos.components import (
     ConversationConfig,
     ConversationState,
     ConversationStatus,
-    Narrowing,
     Outcome,
     Phase,
     TurnConfig,
@@ -43,18 +42,10 @@ from agentos.events.intake import (
     Wake,
     WakeReason,
 )
-from agentos.events.kinds import (
-    CONTROLS,
-    ChildLate,
-    ConversationStarted,
-    InputReceived,
-    ResourceNoted,
-    TurnCancelling,
-    TurnStarted,
-    WakeFired,
-)
-from agentos.ids import CONVERSATION, CallId, Micros, Name, log_and_seq
-from agentos.systems.ending import replace, settling, stopping
+from agentos.events.kinds import CONTROLS, ChildLate, ResourceNoted, TurnCancelling, TurnStarted, WakeFired
+from agentos.ids import CONVERSATION, Micros, Name, log_and_seq
+from agentos.systems.arriving import admit_delegate, admit_input, admit_start
+from agentos.systems.ending import RAISED, replace, settling, stopping
 from agentos.systems.erasing import admit_erasure, is_erased
 from agentos.systems.inner import is_asked
 from agentos.systems.resolve import admit_resolution
@@ -62,8 +53,6 @@ from agentos.systems.schedule import system
 from agentos.systems.window import moved
 from agentos.world import Alarm, Decision, Post, View
 from agentos.world.view import NOTHING
-
-NOBODY = Name("")
 
 
 @system(over=ConversationState, reports=True)
@@ -118,82 +107,6 @@ def _for_one_turn(waiting: tuple[WaitingInput, ...]) -> tuple[WaitingInput, ...]
     return waiting[: causes[1]] if len(causes) > 1 else waiting
 
 
-def _start(view: View, item: Start) -> Decision:
-    if view.conversation is not None:
-        return Decision(dropped=(item,))
-    return Decision((_started(view, item, item),))
-
-
-def _started(view: View, start: Start, fed: Start | None) -> Draft:
-    config = ConversationConfig(
-        agent=start.agent,
-        slug=start.slug,
-        root=start.root,
-        started_at=view.now,
-        parent=start.parent,
-        parent_call=start.parent_call,
-        depth=start.depth,
-        children_budget=start.children_budget,
-        tenant=start.tenant,
-    )
-    return Draft(
-        data=ConversationStarted(key=start.key),
-        changes=((CONVERSATION, config), (CONVERSATION, ConversationState())),
-        fed=fed,
-        by=start.by,
-        cause=start.parent_call,
-    )
-
-
-def _delegate(view: View, item: Delegate) -> Decision:
-    """Create or attach: a child that exists takes the task as one more input."""
-    state = view.conversation
-    if state is None:
-        started = _started(view, item.start, None)
-        return Decision((started, _task(ConversationState(), view.next + 1, item)))
-    if state.status is ConversationStatus.CLOSED:
-        end = ChildEnded(call=item.call, outcome=Outcome.FAILED, outcome_name=Name("closed"), text="it is closed")
-        return Decision(posts=(Post(log_and_seq(item.call)[0], f"end:{item.call}", end),), dropped=(item,))
-    return Decision((_task(state, view.next, item),))
-
-
-def _task(state: ConversationState, seq: int, item: Delegate) -> Draft:
-    return _received(state, seq, item.text, item, cause=item.call, narrowing=item.narrowing)
-
-
-def _input(view: View, item: Input) -> Decision:
-    state = view.conversation
-    if state is None or state.status is ConversationStatus.CLOSED:
-        return Decision(dropped=(item,))
-    draft = _received(
-        state, view.next, item.text, item, key=item.key, by=item.by, cause=item.cause, ephemeral=item.ephemeral
-    )
-    return Decision((draft,))
-
-
-def _received(
-    state: ConversationState,
-    seq: int,
-    text: str,
-    fed: Input | Delegate,
-    *,
-    key: Name | None = None,
-    by: Name = NOBODY,
-    cause: CallId | None = None,
-    ephemeral: bool = False,
-    narrowing: Narrowing | None = None,
-) -> Draft:
-    waiting = (*state.waiting, WaitingInput(seq, cause, ephemeral, narrowing))
-    return Draft(
-        data=InputReceived(key=key, ephemeral=ephemeral),
-        changes=((CONVERSATION, replace(state, waiting=waiting)),),
-        private=(("text", text),),
-        fed=fed,
-        by=by,
-        cause=cause,
-    )
-
-
 def _cancel(view: View, item: Cancel) -> Decision:
     turn = view.turn
     if not turn or (item.call is not None and item.call not in view.get(turn, TurnConfig).causes):
@@ -222,7 +135,10 @@ def _cancel_waiting(view: View, item: Cancel) -> Decision:
         fed=item,
         by=item.by,
     )
-    end = ChildEnded(call=item.call, outcome=Outcome.CANCELLED, outcome_name=item.reason, text="cancelled")
+    raised = item.reason.startswith(RAISED)
+    outcome = Outcome.FAILED if raised else Outcome.CANCELLED
+    text = f"its turn could not begin: {item.reason}" if raised else "cancelled"
+    end = ChildEnded(call=item.call, outcome=outcome, outcome_name=item.reason, text=text)
     return Decision((draft,), (Post(log_and_seq(item.call)[0], f"end:{item.call}", end, end=True),))
 
 
@@ -339,9 +255,9 @@ _STATUS = {
 }
 
 _TAKE: dict[type, Callable[[View, Any], Decision]] = {
-    Start: _start,
-    Delegate: _delegate,
-    Input: _input,
+    Start: admit_start,
+    Delegate: admit_delegate,
+    Input: admit_input,
     Cancel: _cancel,
     Wake: _wake,
     ControlItem: _control,

@@ -33,8 +33,9 @@ from agentos.governance.schema import normalized
 from agentos.ids import CONVERSATION, ConversationId, Kind, LogId, Name, agent_id, call_id, hashed_id, log_and_seq
 from agentos.resources.cycle import sentences
 from agentos.systems.ending import decided, finished_call, open_calls, replace
-from agentos.systems.gate import find_tool, said_of
+from agentos.systems.gate import said_of
 from agentos.systems.inner import nested
+from agentos.systems.judging import find_tool
 from agentos.systems.reports import call_ended, grace_over
 from agentos.systems.resolve import doubted, nobody_came, resolved, waits_for_person
 from agentos.systems.schedule import system

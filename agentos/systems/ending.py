@@ -23,6 +23,8 @@ from agentos.ids import ConversationId, Digest, LogId, Micros, Name, call_id
 from agentos.world import Alarm, Decision, Post, View
 
 replace = msgspec.structs.replace
+RAISED = "system:"
+"""Stands before the name of a system that raised, in why a turn ended or never began."""
 
 
 def open_calls(view: View, state: TurnState) -> list[int]:

@@ -23,7 +23,8 @@ from agentos.events.kinds import ApprovalRequested, CallFinished, CallNested, Ca
 from agentos.events.model import Finish
 from agentos.ids import Address, Name, Seq
 from agentos.systems.ending import inner_of, replace
-from agentos.systems.gate import BEFORE_CALL, WAITING_FOR, Judged, expiry, failed, find_tool, judged_call, over_limit
+from agentos.systems.gate import BEFORE_CALL, WAITING_FOR, expiry
+from agentos.systems.judging import Judged, failed, find_tool, judged_call, over_limit
 from agentos.world import Decision, View
 
 

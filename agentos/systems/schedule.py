@@ -11,10 +11,10 @@ import msgspec
 
 from agentos.components import Component, Outcome, Phase, TurnState
 from agentos.errors import SystemRaised
-from agentos.events.effects import StopTurn
 from agentos.events.entry import Draft
 from agentos.events.kinds import TurnCancelling
 from agentos.ids import CONVERSATION, Digest, Name, name_of
+from agentos.systems.ending import RAISED, settling, stopping
 from agentos.systems.rules import rules_digest
 from agentos.world import Decision, View
 from agentos.world.view import NOTHING
@@ -128,9 +128,7 @@ def _fail(view: View, name: Name, error: Exception, failures: list[PassFailure],
     turn = view.turn
     if not turn or view.phase is Phase.SETTLING:
         return
-    after = msgspec.structs.replace(
-        view.get(turn, TurnState), phase=Phase.SETTLING, outcome=Outcome.FAILED, outcome_name=Name(f"system:{name}")
-    )
-    data = TurnCancelling(reason=Name(f"system:{name}"), decided=True)
-    draft = Draft(data=data, turn=turn, changes=((turn, after),))
-    view.add(Decision((draft,), effects=(StopTurn(view.log, turn),)))
+    why = Name(f"{RAISED}{name}")
+    after = settling(view, Outcome.FAILED, why)
+    draft = Draft(data=TurnCancelling(reason=why, decided=True), turn=turn, changes=((turn, after),))
+    view.add(stopping(view, draft, view.pinned(turn).limits.cancel_grace_s))

@@ -13,7 +13,7 @@ from agentos.errors import CodecError, ToolError
 from agentos.kernel import Conversation
 from agentos.lineage import FrameType
 from agentos.ports import CallContext
-from agentos.testing.invariants import scope_paths
+from agentos.testing.live_invariants import scope_paths
 from agentos.toolboxes.python import tool
 from tests.support import Mind, call, calls, entries_of, kinds, lab, results, settled, until
 

@@ -11,7 +11,7 @@ import pytest
 
 from agentos import tool
 from agentos.definitions import AgentSpec
-from agentos.definitions.toolbox_spec import PrivatePython
+from agentos.definitions.private_toolbox import PrivatePython
 from agentos.errors import ConfigurationError, UnknownAgent
 from agentos.history import verify_store
 from agentos.kernel import Kernel
