@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from agentos.resources.process import Command, Keeper, ProcessLimits, run_process
+from agentos.resources.process import Command, Keeper, ProcessLimits, run_process, tags
 from agentos.resources.process import warden as wardens
 from agentos.resources.process.descendants import reap
+from agentos.resources.process.family import insist
 from agentos.resources.process.live import LiveProcess
+from agentos.resources.process.reasons import reason_of
 from agentos.resources.process.survivors import stat_of, tag_of
 from agentos.resources.process.warden import WARDEN
 from agentos.testing.leaks import leak_meter
@@ -44,6 +47,18 @@ def command(source: str, mark: str = "it") -> Command:
 
 def live(source: str, mark: str = "it") -> LiveProcess:
     return LiveProcess(command(source, mark), QUICK, lambda chunk: None, 1_000_000)
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 1, before[1]))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        with suppress(OSError):
+            while True:
+                held.callback(os.close, os.open("/dev/null", os.O_RDONLY))
+        yield
 
 
 def started(script: str) -> subprocess.Popen[bytes]:
@@ -113,10 +128,26 @@ async def test_orphans_that_end_by_themselves_are_reaped_while_their_family_live
     assert (before is not None, after) == (True, None)
 
 
+async def test_where_no_descriptor_is_left_nobody_is_taken_for_gone(tmp_path: Path) -> None:
+    """Those that a run leaves behind are found by the one descriptor that its first process gives back."""
+    path = tmp_path / "runaway"
+    await insist(asyncio.sleep(0))  # what this loads needs one too
+    run = asyncio.create_task(run_process(command(f"run_away({str(path)!r})\ntime.sleep(1000)"), QUICK))
+    runaway = await pid_in(path)
+    async with leak_meter():
+        with no_descriptor_left():
+            run.cancel()
+            await asyncio.wait([run], timeout=HANG_S)
+        left = living([runaway])
+
+    assert run.cancelled()
+    assert left == []
+
+
 async def test_where_tags_do_not_work_session_and_mark_tell_as_far_as_they_are_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wardens, "_LIMIT", None)
+    monkeypatch.setattr(tags, "_LIMIT", None)
     path, marked = tmp_path / "runaway", tmp_path / "marked"
     detached = (
         "if os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
@@ -140,8 +171,9 @@ async def test_a_tag_reaches_all_below_and_stays_under_the_limit_of_the_one_who_
         "import resource, subprocess, sys\n"
         "resource.setrlimit(resource.RLIMIT_RTTIME, (2**50, 2**50))\n"
         "from agentos.resources.process.warden import WARDEN\n"
-        "child = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\n"
-        "tag = WARDEN.follow(child.pid)\n"
+        "with WARDEN.birth() as tag:\n"
+        "    child = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\n"
+        "tag = WARDEN.follow(child.pid, tag)\n"
         "print(tag.works, tag.number < 2**50)\n"
         "child.communicate()\n"
         "WARDEN.forget(tag)\n"
@@ -159,7 +191,7 @@ async def test_a_tag_reaches_all_below_and_stays_under_the_limit_of_the_one_who_
     assert tags.isdisjoint({None, mine[1]})
 
 
-async def test_a_warden_that_was_ended_is_there_again_with_the_next_family(tmp_path: Path) -> None:
+async def test_a_warden_that_was_ended_is_there_again_with_the_next_family(caplog: pytest.LogCaptureFixture) -> None:
     first = live("time.sleep(1000)")
     assert WARDEN.pid is not None
     dead = WARDEN.pid
@@ -173,6 +205,7 @@ async def test_a_warden_that_was_ended_is_there_again_with_the_next_family(tmp_p
     assert again not in (None, dead)
     assert again is not None
     assert living([again]) == [again]
+    assert "the warden ended with signal SIGKILL, and is started anew" in caplog.text
 
 
 async def test_a_family_lives_and_ends_also_when_there_can_be_no_warden(
@@ -201,8 +234,9 @@ async def test_a_fork_of_the_program_leaves_the_warden_and_its_families_to_its_p
         "import os, subprocess\n"
         "from agentos.resources.process.warden import WARDEN\n"
         "WARDEN.hold()\n"
-        "child = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\n"
-        "tag = WARDEN.follow(child.pid)\n"
+        "with WARDEN.birth() as tag:\n"
+        "    child = subprocess.Popen(['/bin/cat'], stdin=subprocess.PIPE)\n"
+        "tag = WARDEN.follow(child.pid, tag)\n"
         "if os.fork() == 0:\n"
         "    WARDEN.forget(tag)\n"
         "    WARDEN.release()\n"
@@ -217,3 +251,31 @@ async def test_a_fork_of_the_program_leaves_the_warden_and_its_families_to_its_p
     )
 
     assert done.stdout == "None True\n"
+
+
+async def test_nothing_is_started_by_a_program_that_would_not_be_told_how_it_ended() -> None:
+    """A script that fails would seem to be well."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with pytest.raises(ChildProcessError) as refused:
+            await run_process(command("pass"), QUICK)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    reason = reason_of(refused.value, Path(sys.executable), Path("/"))
+
+    assert reason.startswith("this program ignores SIGCHLD")
+
+
+async def test_a_command_is_told_how_its_tools_ended_whatever_the_one_that_started_it_ignores() -> None:
+    source = (
+        "import signal\n"
+        "from agentos.interfaces.cli import main\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "main(['--version'])\n"
+        "print(signal.getsignal(signal.SIGCHLD) is signal.SIG_DFL)\n"
+    )
+    done = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", source], capture_output=True, text=True, timeout=HANG_S, check=True
+    )
+
+    assert done.stdout.splitlines()[-1] == "True"

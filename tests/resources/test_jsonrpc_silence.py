@@ -215,6 +215,33 @@ async def test_one_that_reads_nothing_holds_up_neither_a_cancellation_nor_its_en
     assert (again, started) == (2, 2)
 
 
+async def test_who_asks_or_gives_up_looks_at_few_of_those_that_wait(tmp_path: Path) -> None:
+    """Else a thousand that ask together, or are cancelled together, would hold up all others."""
+
+    class Counted(dict[int, Any]):
+        looked = 0
+
+        def items(self) -> Any:
+            for item in super().items():
+                self.looked += 1
+                yield item
+
+    async with desk(tmp_path, bounds=limits(NEVER_S, NEVER_S, grace_s=0.1)) as here:
+        await here.ask("echo", 1)
+        here.stop()
+        assert here.process._exchange is not None
+        counted = here.process._exchange._asked = Counted()
+        waiting = [here.begin("echo", number) for number in range(300)]
+        await asyncio.sleep(0)
+        asked = len(counted)
+        for one in reversed(waiting):
+            one.cancel()
+        await asyncio.wait(waiting, timeout=HANG_S)
+
+    assert asked == 300
+    assert counted.looked < 4 * 300
+
+
 async def test_a_stopped_process_can_be_closed_with_requests_under_way(tmp_path: Path) -> None:
     ends = ProcessLimits(grace_s=0.1, drain_s=0.1, leftover_s=0.05)
     bounds = JsonRpcLimits(process=KeptLimits(close_s=0.1, process=ends))

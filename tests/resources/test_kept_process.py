@@ -14,6 +14,7 @@ from agentos.errors import ProcessGaveUp, ProcessLost, ProcessNotStarted, Resour
 from agentos.resources.kinds.process import KeptLimits, KeptProcess, ProcessState, Program, kept_process
 from agentos.resources.process.command import ProcessLimits, inherited
 from agentos.resources.process.live import LiveProcess
+from agentos.resources.process.survivors import stat_of
 from agentos.testing.clock import ManualClock
 from agentos.testing.leaks import leak_meter
 
@@ -171,6 +172,49 @@ async def test_one_that_is_renewed_is_started_again_and_one_that_ran_is_another_
 
     assert (gave_up, process.renew()) == (True, False)
     assert first != second
+
+
+async def test_one_that_is_renewed_twice_is_still_another_that_does_not_count() -> None:
+    process = kept(ECHO, Uses(), restarts_max=0)
+    await process.open()
+    renewed = process.renew(), process.renew()
+    await process.ready()
+    started = process.started
+    await process.close()
+
+    assert renewed == (True, False)
+    assert started == 2
+
+
+async def test_one_that_was_asked_for_while_it_was_started_is_not_started_again_when_that_one_ends() -> None:
+    """Nobody asks any more by then."""
+    uses = Uses()
+    process = kept(ECHO, uses)
+    await process.open()
+    process.end("is of no more use")
+    await asyncio.gather(*(process.ready() for _ in range(3)))
+    process.end("is of no more use")
+    await uses.all[-1].gone.wait()
+    for _ in range(100):
+        await asyncio.sleep(0)
+    started, state = process.started, process.state
+    await process.close()
+
+    assert (started, state) == (2, ProcessState.DOWN)
+
+
+async def test_whoever_closes_it_too_waits_until_nothing_is_left_of_it() -> None:
+    process = kept(STUBBORN, Uses())
+    await process.open()
+    pid = process.pid
+    assert pid is not None
+    first = asyncio.create_task(process.close())
+    await asyncio.sleep(0)
+    await process.close()
+    left = stat_of(pid)
+    await first
+
+    assert left is None
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ class CallOf:
 def _nothing_is_adopted_any_more() -> Iterator[None]:
     """A script toolbox that stays open would make this process the parent of what other tests leave behind."""
     yield
-    assert Keeper._open == 0
+    assert not Keeper._open
 
 
 @pytest.fixture

@@ -112,6 +112,7 @@ class Server:
         for false in (number + 1000, str(number), float(number), True, None, [number], -number):
             say({"id": false, "result": "a lie"})
         raw(b"no JSON at all\n")
+        raw(b'{"jsonrpc": "2.0", "id": 1e999, "method": "ask"}\n')
         raw(b'{"jsonrpc": "2.0"}\n')
         raw(b"\xff\xfe\n\n  \n")
         say({"id": number, "result": "the truth"})

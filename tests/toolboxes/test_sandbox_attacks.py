@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from agentos.resources.folders import below
 from agentos.resources.folders import file_sandbox as sandbox_module
 from agentos.resources.folders.file_sandbox import FileRefused, FileSandbox
+from tests.mounting import said_with_mounts
 
 SECRET = b"the secret outside"
 
@@ -211,7 +212,7 @@ def test_s04_a_file_that_is_swapped_for_a_fifo_at_the_last_moment_is_not_waited_
     """What is held while it is looked at is what is opened, also when another stands there by then. Where nothing can be
     held, the second look finds the other."""
     if held and not below.HAS_DESCRIPTOR_FILES:
-        return
+        pytest.skip("nothing can be held here without being opened: there is no O_PATH, or no /proc")
     monkeypatch.setattr(below, "HAS_DESCRIPTOR_FILES", held)
     look = below._insist_regular
     swapped = threading.Event()
@@ -243,12 +244,42 @@ def test_s04_a_file_that_is_swapped_for_a_fifo_at_the_last_moment_is_not_waited_
 def test_s04_the_process_file_system_is_closed_under_another_path_too(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not Path("/proc/self/environ").exists():
-        return
+    if not Path("/proc/self/mountinfo").exists():
+        pytest.skip("there is no process file system here")
     monkeypatch.setattr(sandbox_module, "_CLOSED", ())
+    box = everything(place)
 
+    assert not box.allows("/proc/self/environ")
     with pytest.raises(FileRefused, match="allows no such file"):
-        everything(place).open_for_reading("/proc/self/environ")
+        box.open_for_reading("/proc/self/environ")
+    with pytest.raises(FileRefused, match="allows no such file"):
+        box.listed("/proc/self", 10)
+
+
+MOUNTS = """
+import subprocess, sys
+from pathlib import Path
+from agentos.resources.folders.file_sandbox import FileRefused, FileSandbox
+
+place = Path(sys.argv[1])
+(place / "mounted here").mkdir()
+subprocess.run(["mount", "--rbind", "/sys", place / "mounted here"], check=True)
+box = FileSandbox.from_data({"fsbPredicate": {"tag": "AlwaysAllow"}}, place)
+print((place / "mounted here/kernel/uevent_seqnum").exists(), box.allows("mounted here/kernel/uevent_seqnum"))
+for work in (lambda: box.open_for_reading("mounted here/kernel/uevent_seqnum"), lambda: box.listed("mounted here", 10)):
+    try:
+        print(work())
+    except FileRefused as error:
+        print(error)
+"""
+
+
+def test_s04_a_second_mount_of_a_file_system_of_the_kernel_is_closed_too(tmp_path: Path) -> None:
+    assert said_with_mounts(MOUNTS, tmp_path) == [
+        "True False",
+        "'mounted here/kernel/uevent_seqnum': the file sandbox allows no such file or folder",
+        "'mounted here': the file sandbox allows no such file or folder",
+    ]
 
 
 def test_s04_a_file_that_grows_after_the_check_is_still_bounded(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

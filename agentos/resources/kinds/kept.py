@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 from typing import Protocol
 
 import msgspec
 
+from agentos.clock import Clock
 from agentos.errors import ProcessLost
 from agentos.resources.process.command import ProcessLimits
 from agentos.resources.process.live import LiveProcess
@@ -35,6 +37,31 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     environment: dict[str, str]
     cwd: str
+
+
+class Restarts:
+    """How often a process was started anew of late. The first start does not count, nor the first one since `forget`."""
+
+    def __init__(self, limits: KeptLimits, clock: Clock) -> None:
+        self._limits, self._clock = limits, clock
+        self._at: deque[float] = deque()
+        self._counts = False
+
+    def may_start(self) -> bool:
+        """Whether it may be started now, as it is then."""
+        now = self._clock.monotonic()
+        while self._at and now - self._at[0] >= self._limits.restarts_s:
+            self._at.popleft()
+        if self._counts and len(self._at) >= self._limits.restarts_max:
+            return False
+        if self._counts:
+            self._at.append(now)
+        self._counts = True
+        return True
+
+    def forget(self) -> None:
+        self._at.clear()
+        self._counts = False
 
 
 class Use(Protocol):

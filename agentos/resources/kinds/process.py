@@ -8,7 +8,6 @@ it is made again.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from agentos.components import Pattern
 from agentos.errors import ProcessError, ProcessGaveUp, ProcessLost, ProcessNotStarted, ResourceClosed, ResourceError
 from agentos.resources.account import Place, process_place
 from agentos.resources.borrowing import Bounds, Factory, Takes
-from agentos.resources.kinds.kept import KeptLimits, ProcessState, Program, Use
+from agentos.resources.kinds.kept import KeptLimits, ProcessState, Program, Restarts, Use
 from agentos.resources.process.command import Command
 from agentos.resources.process.descendants import MARK, Keeper
 from agentos.resources.process.family import insist
@@ -47,8 +46,8 @@ class KeptProcess:
         self.started = 0
         self._state = ProcessState.DOWN
         self._closed = False
-        self._use, self._clock = use, clock or SystemClock()
-        self._restarts: deque[float] = deque()
+        self._use = use
+        self._restarts = Restarts(self.limits, clock or SystemClock())
         self._error: ProcessError | None = None
         self._live: LiveProcess | None = None
         self._owner: asyncio.Task[None] | None = None
@@ -56,7 +55,7 @@ class KeptProcess:
         self._settled = asyncio.Event()
         self._end_asked = asyncio.Event()
         self._end_reason = ""
-        self._end_at_once = self._renewed = False
+        self._end_at_once = False
         self._asked: Place | None = None
 
     async def open(self) -> None:
@@ -108,13 +107,12 @@ class KeptProcess:
         """Lets the process that runs now go, and forgets how often it has ended: the next to ask has another one started,
         also when this one had given up. False when there was neither."""
         gave_up, runs = self.state is ProcessState.FAILED, self.healthy()
-        self._restarts.clear()
+        self._restarts.forget()
         if gave_up:
             self._error, self._state = None, ProcessState.DOWN
         if runs:
             self.end("was let go, for another one")
-        self._renewed = gave_up or runs
-        return self._renewed
+        return gave_up or runs
 
     def end(self, reason: str, *, at_once: bool = False) -> None:
         """Has the process that runs now ended, which is of no more use; the next one to ask gets another. at_once: without
@@ -125,43 +123,41 @@ class KeptProcess:
 
     async def close(self) -> None:
         """Ends it, and waits until nothing of it is left. A cancellation goes on when all is done."""
-        owner, self._owner = self._owner, None
-        if owner is None:
+        if self._owner is None:
             return
         self._closed = True
         self._wanted.set()
         self._end_asked.set()
         if self._asked is not None:
             self._asked.refuse(ResourceClosed(self.name))
-        await insist(joined(owner))
+        await insist(joined(self._owner))
 
     async def _own(self) -> None:
         keeper = Keeper()
         try:
             while True:
                 await self._wanted.wait()
-                self._wanted.clear()
                 if self._closed:
                     return
                 if self._may_start():
                     await self._live_once()
-                self._settled.set()
+                else:
+                    self._settle()
         finally:
             self._closed = True
             self._settled.set()
             keeper.close()
 
+    def _settle(self) -> None:
+        """All who ask now are answered, so that nobody wants another one. Who closes it wants its end."""
+        if not self._closed:
+            self._wanted.clear()
+        self._settled.set()
+
     def _may_start(self) -> bool:
-        """Counts a start that is not the first one, nor the first one since it was renewed."""
-        now = self._clock.monotonic()
-        while self._restarts and now - self._restarts[0] >= self.limits.restarts_s:
-            self._restarts.popleft()
-        counts, self._renewed = self.started > 0 and not self._renewed, False
-        if counts and len(self._restarts) >= self.limits.restarts_max:
+        if not self._restarts.may_start():
             self._give_up()
             return False
-        if counts:
-            self._restarts.append(now)
         self.started += 1
         return True
 
@@ -182,16 +178,19 @@ class KeptProcess:
             live = self._spawn(use, mark, await self._place())
         except (OSError, ValueError, ResourceError) as error:
             self._down(ProcessNotStarted(self.name, f"could not be started: {self._reason(error)}"))
+            self._settle()
             return
         unready: str | None = ""
         try:
             unready = await self._prepared(use, live)
             if unready is None:
                 self._state, self._live, self._error = ProcessState.READY, live, None
-                self._settled.set()
+                self._settle()
                 await self._until_lost(live)
         finally:
             await self._ended(use, live, unready)
+        if unready is not None:
+            self._settle()
 
     async def _ended(self, use: Use, live: LiveProcess, unready: str | None) -> None:
         self._live = None
@@ -260,10 +259,11 @@ def _again(error: ProcessError) -> ProcessError:
 
 
 def bounds_of(limits: KeptLimits) -> Bounds:
-    """The bounds of a resource whose handle is such a process: longer than all that it takes itself."""
+    """The bounds of a resource whose handle is such a process: longer than all that it takes itself. For a place among the
+    processes that there may be it waits as long as for its start."""
     ends = limits.process
-    end_s = 2 * ends.leftover_s + ends.grace_s + ends.kill_s + ends.drain_s
-    return Bounds(make_s=limits.start_s + end_s + 1, close_s=limits.close_s + end_s + 1)
+    end_s = 2 * ends.leftover_s + ends.grace_s + ends.kill_s + 2 * ends.drain_s
+    return Bounds(make_s=2 * limits.start_s + end_s + 1, close_s=limits.close_s + end_s + 1)
 
 
 def kept_process(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import subprocess
 from collections.abc import Iterable
 
@@ -11,6 +13,10 @@ import msgspec
 INHERITED = ("HOME", "LANG", "TMPDIR", "TZ", "USER")
 """Variables that every program sees, with those that begin with LC_, and PATH without the entries that are no whole
 paths."""
+
+
+_UNTOLD = "this program ignores SIGCHLD, so that nobody would be told how it ended: set the signal to SIG_DFL"
+"""Each process would seem to end with exit code 0."""
 
 
 class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +52,8 @@ def spawn(command: Command, *, feed: bool) -> subprocess.Popen[bytes]:
 
     Errors: OSError when it cannot be started, ValueError when an argument holds a NUL.
     """
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
+        raise ChildProcessError(errno.ECHILD, _UNTOLD)
     return subprocess.Popen(
         [argument.encode() for argument in command.argv],
         stdin=subprocess.PIPE if feed else subprocess.DEVNULL,

@@ -18,12 +18,23 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Set
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from agentos.resources.process.survivors import Process, children_of, children_of_thread, stat_of, tag_of
-from agentos.resources.process.warden import WARDEN, Tag
+from agentos.resources.process.survivors import (
+    Process,
+    children_of,
+    children_of_thread,
+    is_still,
+    send,
+    stat_of,
+    tag_of,
+)
+from agentos.resources.process.tags import Tag
+from agentos.resources.process.warden import WARDEN
 
 _log = logging.getLogger(__name__)
 MARK = "AGENTOS_CALL"
@@ -33,6 +44,7 @@ leaders: set[int] = set()
 """The first processes of all running calls: our children too, but nobody's orphans."""
 
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
+os.register_at_fork(after_in_child=leaders.clear)
 _HAS_CHILDREN_FILE = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
@@ -48,25 +60,34 @@ class Keeper:
     """While at least one is open, this process adopts orphaned descendants, where the system knows how, and its `Warden`
     is there."""
 
-    _open = 0
+    _lock = threading.Lock()
+    _open: ClassVar[set[Keeper]] = set()
     _before = 0
 
     def __init__(self) -> None:
-        if Keeper._open == 0:
-            Keeper._before = _subreaper()
-            _set_subreaper(1)
-        Keeper._open += 1
-        self._closed = False
+        with Keeper._lock:
+            if not Keeper._open:
+                Keeper._before = _subreaper()
+                _set_subreaper(1)
+            Keeper._open.add(self)
         WARDEN.hold()
 
     def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        Keeper._open -= 1
+        with Keeper._lock:
+            if self not in Keeper._open:
+                return
+            Keeper._open.discard(self)
+            if not Keeper._open:
+                _set_subreaper(Keeper._before)
         WARDEN.release()
-        if Keeper._open == 0:
-            _set_subreaper(Keeper._before)
+
+    @classmethod
+    def leave_to_parent(cls) -> None:
+        """A process that is forked adopts nothing, and those that are open are the parent's."""
+        cls._lock, cls._open = threading.Lock(), set()
+
+
+os.register_at_fork(after_in_child=Keeper.leave_to_parent)
 
 
 def left_behind(kin: Kin, seen: Set[Process]) -> set[Process]:
@@ -77,27 +98,47 @@ def left_behind(kin: Kin, seen: Set[Process]) -> set[Process]:
     if not _HAS_CHILDREN_FILE:
         return set()
     found: set[Process] = set()
-    adopted = (pid for pid in _own_children() if _belongs(pid, kin))
-    waiting = [*children_of(kin.leader), *adopted, *(process.pid for process in seen if _still(process))]
+    adopted: set[int] = set()
+    waiting = [*children_of(kin.leader), *(process.pid for process in seen if is_still(process))]
+    while True:
+        _walk(waiting, kin.leader, found)
+        # Ours come last, and again: one whose parent has just ended is not among that one's children any more.
+        waiting = [pid for pid in _own_children() if pid not in adopted and _belongs(pid, kin)]
+        if not waiting:
+            return found
+        adopted.update(waiting)
+
+
+def _walk(waiting: list[int], leader: int, found: set[Process]) -> None:
+    """Finds the living ones of these and all below them, but for the leader; reaps the others, where they are ours."""
     while waiting:
         pid = waiting.pop()
         stat = stat_of(pid)
-        if stat is None or pid == kin.leader or stat.process in found:
+        if stat is None or pid == leader or stat.process in found:
             continue
         if stat.state in "ZX":
             reap(pid)
         else:
             found.add(stat.process)
             waiting.extend(children_of(pid))
-    return found
 
 
 def dead_orphans(kin: Kin) -> set[Process]:
     """Dead children of ours that began during a call and outside our session, where no tag tells whose they are. Not for
     sure the call's: code of this process may have started them in sessions of their own, and be about to take their exit
     status."""
-    began = stat_of(kin.leader)
-    if kin.tag.works or began is None or not _HAS_CHILDREN_FILE:
+    if kin.tag.works or not _HAS_CHILDREN_FILE:
+        return set()
+    try:
+        return _dead_since(kin.leader)
+    except OSError as error:  # no descriptor is left: they are not reaped
+        _log.debug("dead orphans of process %d cannot be seen now: %s", kin.leader, error)
+        return set()
+
+
+def _dead_since(leader: int) -> set[Process]:
+    began = stat_of(leader)
+    if began is None:
         return set()
     own = os.getsid(0)
     stats = [stat_of(pid) for pid in _own_children()]
@@ -135,20 +176,22 @@ def signal_group(leader: int, number: signal.Signals) -> None:
 
 def signal_process(process: Process, number: signal.Signals, *, but_group: int) -> None:
     """Signals a process if it still is the one that was seen, unless it is in the group, which has its signal."""
-    stat = stat_of(process.pid)
-    if stat is None or stat.process != process or stat.group == but_group:
-        return
     try:
-        os.kill(process.pid, number)
+        stat = stat_of(process.pid)
+        if stat is not None and stat.group != but_group:
+            send(process, number)
     except ProcessLookupError:
         return
     except PermissionError:
         _log.warning("process %d belongs to another user and cannot be ended", process.pid)
+    except OSError as error:  # no descriptor is left to look at it: whoever ends it tries again
+        _log.debug("process %d is not signalled now: %s", process.pid, error)
 
 
 def reap_if_still(process: Process) -> None:
-    if _still(process):
-        reap(process.pid)
+    with suppress(OSError):  # no descriptor is left to look at it
+        if is_still(process):
+            reap(process.pid)
 
 
 def reap(pid: int) -> None:
@@ -171,11 +214,6 @@ def _belongs(pid: int, kin: Kin) -> bool:
         return tag == kin.tag.number
     stat = stat_of(pid)
     return stat is not None and (kin.leader in (stat.session, stat.group) or _marked(pid, kin.mark))
-
-
-def _still(process: Process) -> bool:
-    stat = stat_of(process.pid)
-    return stat is not None and stat.process == process
 
 
 def _marked(pid: int, mark: str) -> bool:

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import signal
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 
-from agentos.resources.process.command import ProcessLimits
+from agentos.resources.process.command import Command, ProcessLimits, spawn
 from agentos.resources.process.descendants import (
     Kin,
     dead_orphans,
@@ -23,20 +24,50 @@ from agentos.resources.process.descendants import (
 )
 from agentos.resources.process.pipes import POLL_S, Exit
 from agentos.resources.process.survivors import Process
+from agentos.resources.process.tags import Tag
 from agentos.resources.process.warden import WARDEN
 
 _log = logging.getLogger(__name__)
 
 
+@contextmanager
+def begun(command: Command, limits: ProcessLimits, *, feed: bool) -> Iterator[tuple[subprocess.Popen[bytes], Family]]:
+    """Starts a command whose pipes are taken up in the block. When that fails, where no descriptor is left, say, nobody
+    would ever end it: it is killed at once. Raises as `spawn` does, and what the block raises."""
+    with WARDEN.birth() as tag:
+        process = spawn(command, feed=feed)
+    family: Family | None = None
+    try:
+        family = Family(process, tag, command.mark, limits)
+        yield process, family
+    except BaseException:
+        signal_group(process.pid, signal.SIGKILL)
+        _close_pipes(process)
+        process.wait()
+        if family is not None:
+            family.close()
+        raise
+
+
+def _close_pipes(process: subprocess.Popen[bytes]) -> None:
+    loop = asyncio.get_running_loop()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None and not pipe.closed:
+            loop.remove_reader(pipe.fileno())
+            loop.remove_writer(pipe.fileno())
+            pipe.close()
+
+
 class Family:
     """A process that began a session of its own, and its descendants, those too that left the session.
 
-    mark is the value of MARK in its environment. `close` gives back what is held of it, in every case.
+    It was born with the tag; mark is the value of MARK in its environment. `close` gives back what is held of it, in
+    every case.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], mark: str, limits: ProcessLimits) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], tag: Tag, mark: str, limits: ProcessLimits) -> None:
         self._process, self._limits = process, limits
-        self._kin = Kin(process.pid, WARDEN.follow(process.pid), mark)
+        self._kin = Kin(process.pid, WARDEN.follow(process.pid, tag), mark)
         self._loop = asyncio.get_running_loop()
         self._seen: set[Process] = set()
         leaders.add(process.pid)
@@ -51,13 +82,13 @@ class Family:
         """Done when the first process has ended. Not to be awaited itself: a cancellation would end it."""
         return self._exit.ended
 
-    def left_behind(self) -> set[Process]:
-        """Those that live beside the first one. Reaps those that have ended and are ours to reap."""
-        self._seen = left_behind(self._kin, self._seen)
-        return self._seen
+    def reap(self) -> None:
+        """Takes the exit status of descendants that were left to us and have ended, and remembers those that live."""
+        self._look()
 
-    def dead_orphans(self) -> set[Process]:
-        return dead_orphans(self._kin)
+    def has_left_any(self) -> bool:
+        """Whether there are others beside the first one, or may be: where nothing can be seen now, nobody is gone."""
+        return not self._look() or bool(self._seen or dead_orphans(self._kin))
 
     async def stop(self, grace_s: float) -> None:
         """Ends every process; the first one has grace_s for it, the others leftover_s more."""
@@ -69,20 +100,22 @@ class Family:
         finally:
             self._signal(signal.SIGKILL)
         if not await self._gone(self._limits.kill_s, signal.SIGKILL):
-            _log.error("processes of %s outlive SIGKILL: %s", self._kin.mark, self._alive())
-        if orphans := self.dead_orphans():
+            words = "processes of %s outlive SIGKILL by %g s (kill_s): %s"
+            _log.error(words, self._kin.mark, self._limits.kill_s, self._alive())
+        if orphans := dead_orphans(self._kin):
             await asyncio.sleep(self._limits.leftover_s)  # whoever started them has taken their exit status by then
             for orphan in orphans:
                 reap_if_still(orphan)
 
     def close(self) -> int:
-        """Takes the exit code: negative is the number of the signal that killed it."""
+        """Takes the exit code: negative is the number of the signal that killed it, or will once the system lets it end."""
         if self._process.poll() is None:
             self._signal(signal.SIGKILL)
         self._exit.close()
         leaders.discard(self._process.pid)
         WARDEN.forget(self._kin.tag)
-        return self._process.poll() or 0
+        code = self._process.poll()
+        return -signal.SIGKILL if code is None else code
 
     async def _gone(self, wait_s: float, number: signal.Signals | None = None) -> bool:
         """Whether all have ended within wait_s; signals those that are left again and again when given a signal."""
@@ -95,16 +128,27 @@ class Family:
                 self._signal(number)
         return True
 
-    def _alive(self) -> list[int]:
+    def _alive(self) -> list[int | str]:
         leader = [] if self.ended.done() else [self._process.pid]
-        return leader + [process.pid for process in self.left_behind()]
+        unseen = [] if self._look() else ["any that cannot be seen, since no descriptor is left"]
+        return [*leader, *unseen, *(process.pid for process in self._seen)]
+
+    def _look(self) -> bool:
+        """Finds those that live beside the first one, and reaps what is ours to reap; whether they could be seen."""
+        try:
+            self._seen = left_behind(self._kin, self._seen)
+        except OSError as error:
+            _log.debug("the processes of %s cannot be seen now: %s", self._kin.mark, error)
+            return False
+        return True
 
     def _signal(self, number: signal.Signals) -> None:
         """The group comes first: a script that waits for a child shall learn of the signal, not of the child's end. But
         whoever is in no group of ours has to be found while the script still lives, and then is remembered."""
-        self.left_behind()
+        self._look()
         signal_group(self._process.pid, number)
-        for process in self.left_behind():
+        self._look()
+        for process in self._seen:
             signal_process(process, number, but_group=self._process.pid)
 
 

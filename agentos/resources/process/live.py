@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 
 from agentos.resources.account import Place
-from agentos.resources.process.command import Command, ProcessLimits, spawn
-from agentos.resources.process.family import Family, insist
+from agentos.resources.process.command import Command, ProcessLimits
+from agentos.resources.process.family import begun, insist
 from agentos.resources.process.output import Output
 from agentos.resources.process.pipes import Feed, Piece, Reader
 
@@ -40,13 +40,12 @@ class LiveProcess:
         """Whether it did not end by itself, and had to be ended."""
         self._limits = limits
         try:
-            process = spawn(command, feed=True)
+            with begun(command, limits, feed=True) as (process, self._family):
+                self._out, self._errors = Reader(process.stdout, None, heard), Reader(process.stderr, self.err)
+                self._feed = Feed(process.stdin, unread_bytes)
         except BaseException:
             self._give_place_back()
             raise
-        self._family = Family(process, command.mark, limits)
-        self._out, self._errors = Reader(process.stdout, None, heard), Reader(process.stderr, self.err)
-        self._feed = Feed(process.stdin, unread_bytes)
 
     @property
     def pid(self) -> int:
@@ -67,7 +66,7 @@ class LiveProcess:
 
     def reap(self) -> None:
         """Takes the exit status of descendants that were left to us and have ended."""
-        self._family.left_behind()
+        self._family.reap()
 
     async def wait_lost(self) -> None:
         """Until it has ended, or has closed the pipe at either of our ends, so that it is of no more use."""
@@ -102,7 +101,7 @@ class LiveProcess:
         if not self._family.ended.done():
             self.was_stopped = True
             await self._family.stop(0 if at_once else self._limits.grace_s)
-        elif self._family.left_behind() or self._family.dead_orphans():
+        elif self._family.has_left_any():
             await self._family.stop(0)
         await asyncio.wait([self._out.ended, self._errors.ended], timeout=self._limits.drain_s)
 

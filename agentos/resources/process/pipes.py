@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -30,24 +30,34 @@ class Exit:
             self._poll()
 
     def close(self) -> None:
-        if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = -1
+        self._let_go()
         if self._timer is not None:
             self._timer.cancel()
 
     def _poll(self) -> None:
-        if self._process.poll() is None:
-            self._timer = self._loop.call_later(POLL_S, self._poll)
-        else:
+        if _has_ended(self._process):
             self._end()
+        else:
+            self._timer = self._loop.call_later(POLL_S, self._poll)
 
-    def _end(self) -> None:
+    def _let_go(self) -> None:
         if self._fd >= 0:
             self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _end(self) -> None:
+        """The descriptor goes at once: where none is left, those that it left behind are looked for by means of it."""
+        self._let_go()
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except (AttributeError, ChildProcessError):  # not on this system, or others have taken its exit status
+        return process.poll() is not None
 
 
 class Reader:
@@ -129,7 +139,7 @@ class Feed:
     def __init__(self, pipe: Any, bytes_max: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._pipe, self._bytes_max = pipe, bytes_max
-        self._waiting: deque[Piece] = deque()
+        self._waiting: OrderedDict[Piece, None] = OrderedDict()
         self.waiting_bytes = 0
         self.broken: asyncio.Future[None] = self._loop.create_future()
         os.set_blocking(pipe.fileno(), False)
@@ -140,7 +150,7 @@ class Feed:
             return None
         piece = Piece(data)
         self.waiting_bytes += len(data)
-        self._waiting.append(piece)
+        self._waiting[piece] = None
         if len(self._waiting) == 1 and not self._pipe.closed:
             self._write()
             if self._waiting and not self._pipe.closed:
@@ -151,7 +161,7 @@ class Feed:
         """Whether the process will see nothing of a piece, since none of it was written."""
         if piece.sent_bytes or piece not in self._waiting:
             return False
-        self._waiting.remove(piece)
+        del self._waiting[piece]
         self.waiting_bytes -= len(piece.data)
         return True
 
@@ -162,7 +172,7 @@ class Feed:
 
     def _write(self) -> None:
         while self._waiting:
-            piece = self._waiting[0]
+            piece = next(iter(self._waiting))
             try:
                 written = os.write(self._pipe.fileno(), memoryview(piece.data)[piece.sent_bytes :][:CHUNK_BYTES])
             except BlockingIOError:
@@ -173,7 +183,7 @@ class Feed:
             piece.sent_bytes += written
             self.waiting_bytes -= written
             if piece.sent_bytes == len(piece.data):
-                self._waiting.popleft()
+                del self._waiting[piece]
         self._loop.remove_writer(self._pipe.fileno())
 
     def _break(self) -> None:

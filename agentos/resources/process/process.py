@@ -16,8 +16,8 @@ from typing import Protocol
 import msgspec
 
 from agentos.resources.account import process_place
-from agentos.resources.process.command import Command, ProcessLimits, spawn
-from agentos.resources.process.family import Family, insist
+from agentos.resources.process.command import Command, ProcessLimits
+from agentos.resources.process.family import begun, insist
 from agentos.resources.process.output import Output
 from agentos.resources.process.partial import attach_partial
 from agentos.resources.process.pipes import Reader, Writer
@@ -77,21 +77,20 @@ class _Run:
     def __init__(self, command: Command, limits: ProcessLimits, listener: Listener | None) -> None:
         self.out, self.err = Output(limits.memory_bytes // 2), Output(limits.error_bytes)
         self._limits = limits
-        process = spawn(command, feed=command.stdin is not None)
-        self._family = Family(process, command.mark, limits)
-        pipes = ((process.stdout, self.out), (process.stderr, self.err))
-        self._pipes = [
-            Reader(pipe, output, listener.pipe() if listener is not None else None) for pipe, output in pipes
-        ]
-        self._stdin = Writer(process.stdin, command.stdin or b"")
+        with begun(command, limits, feed=command.stdin is not None) as (process, self._family):
+            pipes = ((process.stdout, self.out), (process.stderr, self.err))
+            self._pipes = [
+                Reader(pipe, output, listener.pipe() if listener is not None else None) for pipe, output in pipes
+            ]
+            self._stdin = Writer(process.stdin, command.stdin or b"")
 
     async def until_drained(self) -> None:
         await asyncio.wait([self._family.ended])
-        self._family.left_behind()
+        self._family.reap()
         await self._drain()
 
     def has_left_any_behind(self) -> bool:
-        return bool(self._family.left_behind() or self._family.dead_orphans())
+        return self._family.has_left_any()
 
     async def stop(self, grace_s: float) -> None:
         await self._family.stop(grace_s)

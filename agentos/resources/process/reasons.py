@@ -12,6 +12,8 @@ def reason_of(error: OSError, path: Path, cwd: Path) -> str:
     """Why a process could not be started, where the system's own word may mean two things."""
     if not cwd.is_dir():
         return f"the folder it runs in is gone: {cwd}"
+    if isinstance(error, ChildProcessError):
+        return str(error.strerror)
     if path.is_dir():
         return "it is a directory"
     if error.errno == errno.ENOENT and path.exists():

@@ -13,6 +13,7 @@ that process kept a record of each family.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -31,6 +32,8 @@ RECORD = struct.Struct("<QQ")
 _POLL_S = 0.02
 _PARENT_S = 0.5
 """How often it looks whether the kernel lives, where the system does not tell."""
+_UNSEEN = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Why a table cannot be looked into now, which says nothing of what stands there."""
 
 
 class Process(NamedTuple):
@@ -50,11 +53,9 @@ class Stat(NamedTuple):
 
 
 def stat_of(pid: int) -> Stat | None:
-    """None when there is no such process any more."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            line = file.read()
-    except OSError:
+    """None when there is no such process any more. Like all that looks, it raises OSError when no descriptor is left."""
+    line = _read(f"/proc/{pid}/stat")
+    if not line:
         return None
     fields = line[line.rindex(b")") + 2 :].split()
     return Stat(Process(pid, int(fields[19])), fields[0].decode(), int(fields[2]), int(fields[3]))
@@ -64,29 +65,37 @@ def children_of(pid: int) -> list[int]:
     """Those that have ended too, until they are reaped; none where the system does not tell."""
     try:
         threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
+    except OSError as error:
+        if error.errno in _UNSEEN:
+            raise
         return []
     return [child for thread in threads for child in children_of_thread(pid, int(thread))]
 
 
 def children_of_thread(pid: int, thread: int) -> list[int]:
     """Orphans that a process adopts go to its first thread."""
-    try:
-        with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-            return [int(child) for child in file.read().split()]
-    except OSError:
-        return []
+    return [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
 
 
 def tag_of(pid: int) -> int | None:
     """The tag that a process was born with; None when it has none, or is gone."""
-    try:
-        with open(f"/proc/{pid}/limits", "rb") as file:
-            text = file.read()
-    except OSError:
-        return None
-    hard = text.partition(b"Max realtime timeout")[2].split(None, 2)[1:2]
+    hard = _read(f"/proc/{pid}/limits").partition(b"Max realtime timeout")[2].split(None, 2)[1:2]
     return int(hard[0]) if hard and hard[0].isdigit() else None
+
+
+def is_still(process: Process) -> bool:
+    """Whether its number is still its own: it lives, or nobody has taken its exit status."""
+    stat = stat_of(process.pid)
+    return stat is not None and stat.process == process
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signals a process if it still is the one that was seen. Raises PermissionError when it is of another user."""
+    try:
+        _send_held(process, number)
+    except (AttributeError, OSError):  # not on this system, gone, or but one descriptor is left
+        if is_still(process):
+            os.kill(process.pid, number)
 
 
 def members(leaders: Mapping[int, int], *, by_session: bool) -> set[Process]:
@@ -109,13 +118,13 @@ def end_all(leaders: Mapping[int, int]) -> None:
         _end_groups(leaders.values())
         return
     left = members(leaders, by_session=True)
-    _signal(left, signal.SIGTERM)
+    _send_all(left, signal.SIGTERM)
     begun = time.monotonic()
     while left and (waited_s := time.monotonic() - begun) < TERM_S + KILL_S:
         time.sleep(_POLL_S)
         left = {one for one in left if _lives(one)} | members(leaders, by_session=False)
         if waited_s >= TERM_S:
-            _signal(left, signal.SIGKILL)
+            _send_all(left, signal.SIGKILL)
 
 
 def _lives(process: Process) -> bool:
@@ -127,10 +136,31 @@ def _every_pid() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
-def _signal(processes: Iterable[Process], number: signal.Signals) -> None:
+def _read(path: str) -> bytes:
+    """Empty when there is no such process any more, or no such table."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        if error.errno in _UNSEEN:
+            raise
+        return b""
+
+
+def _send_held(process: Process, number: signal.Signals) -> None:
+    """While it is held, its number cannot become another's between the look and the signal."""
+    held = os.pidfd_open(process.pid)
+    try:
+        if is_still(process):
+            signal.pidfd_send_signal(held, number)
+    finally:
+        os.close(held)
+
+
+def _send_all(processes: Iterable[Process], number: signal.Signals) -> None:
     for process in processes:
         try:
-            os.kill(process.pid, number)
+            send(process, number)
         except (ProcessLookupError, PermissionError):  # gone, or of another user: nothing that can be done here
             continue
 
@@ -166,7 +196,13 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _wait_for_the_end_of(int(sys.argv[1]))
-    end_all(_recorded())
+    leaders, begun = _recorded(), time.monotonic()
+    while time.monotonic() - begun < KILL_S:
+        try:
+            end_all(leaders)
+            return
+        except OSError:  # the system has no descriptor left to look with
+            time.sleep(_POLL_S)
 
 
 if __name__ == "__main__":

@@ -10,40 +10,33 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
-import secrets
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from agentos.resources.process import survivors
-from agentos.resources.process.survivors import RECORD, children_of
+from agentos.resources.process.reasons import code_text
+from agentos.resources.process.survivors import RECORD
+from agentos.resources.process.tags import Tag, born_with, new_tag, put, shed
 
 _log = logging.getLogger(__name__)
-_TAG_MIN, _TAG_MAX = 2**40, 2**62
-"""Microseconds: 12 days, and what every system takes."""
-_LIMIT: int | None = getattr(resource, "RLIMIT_RTTIME", None)
-
-
-class Tag(NamedTuple):
-    """What the processes of one family carry, if works; else a name for the family alone."""
-
-    number: int
-    works: bool
+_END_S = 5.0
+"""How long is waited for the end of a warden that is killed, which takes it milliseconds."""
 
 
 class Warden:
     """Runs while somebody holds it, or a family lives. One serves all event loops and threads of this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owner = os.getpid()
+        self._lock, self._births = threading.Lock(), threading.Lock()
         self._holders = 0
-        self._places: dict[int, int] = {}
-        """Of the records, by tag."""
+        self._places: dict[int, tuple[int, int]] = {}
+        """Of the records, and whom they tell of, by tag."""
         self._free: list[int] = []
         self._table: BinaryIO | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,25 +54,29 @@ class Warden:
 
     def release(self) -> None:
         with self._lock:
-            self._leave_to_parent()
             self._holders = max(0, self._holders - 1)
             self._end_unless_needed()
 
-    def follow(self, leader: int) -> Tag:
-        """Gives a family its tag, and records it. Call `forget` when nothing is left of it."""
-        number = _new_tag()
-        works = _put(number, leader)
+    @contextmanager
+    def birth(self) -> Iterator[Tag]:
+        """What is started in the block begins a family: gives its tag, for `follow`. One at a time, in all threads."""
+        with self._births, born_with(tag := new_tag()):
+            yield tag
+
+    def follow(self, leader: int, tag: Tag) -> Tag:
+        """Gives a family the tag that its first process was born with, and records it; works tells whether it carries it.
+        Call `forget` when nothing is left of it."""
+        tag = put(tag, leader)
         with self._lock:
             self._there()
             place = self._free.pop() if self._free else len(self._places)
-            self._places[number] = place
-            self._record(place, number, leader)
-        return Tag(number, works)
+            self._places[tag.number] = place, leader
+            self._record(place, tag.number, leader)
+        return tag
 
     def forget(self, tag: Tag) -> None:
         with self._lock:
-            self._leave_to_parent()
-            place = self._places.pop(tag.number, None)
+            place, _ = self._places.pop(tag.number, (None, None))
             if place is None:
                 return
             self._free.append(place)
@@ -93,37 +90,50 @@ class Warden:
     def _there(self) -> None:
         """Sees to it that the table of families is there, and the process that reads it in the end. What cannot be had now,
         since no descriptor or process is left, is asked for again with the next family."""
-        self._leave_to_parent()
         try:
             if self._table is None:
                 self._table = _file_without_a_name()
-            if self._process is None or self._process.poll() is not None:
+                for number, (place, leader) in self._places.items():
+                    self._record(place, number, leader)
+            if self._process is not None and (code := self._process.poll()) is not None:
+                _log.warning("the warden ended with %s, and is started anew", code_text(code))
+                self._process = None
+            if self._process is None:
                 self._process = _started(self._table)
+                shed(self._process.pid)  # it outlives the family of another kernel that this one may belong to
         except OSError as error:
             _log.warning("no warden: families of processes will outlive this one if it is killed: %s", error)
 
-    def _leave_to_parent(self) -> None:
+    def leave_to_parent(self) -> None:
         """In a process that was forked from one with a warden: that is the parent's, as its families are."""
-        if self._owner != os.getpid():
-            self._owner, self._holders, self._places, self._free = os.getpid(), 0, {}, []
-            self._table = self._process = None
+        if self._table is not None:
+            self._table.close()
+        if self._process is not None:
+            self._process.returncode = 0  # it is no child of this process, which shall not miss its end
+        Warden.__init__(self)
 
     def _record(self, place: int, tag: int, leader: int) -> None:
-        if self._table is not None:
+        if self._table is None:
+            return
+        try:
             os.pwrite(self._table.fileno(), RECORD.pack(tag, leader), place * RECORD.size)
+        except OSError as error:
+            _log.warning(
+                "the family of process %d has no record, and outlives a kernel that is killed: %s", leader, error
+            )
 
     def _end_unless_needed(self) -> None:
         if self._holders or self._places:
             return
-        if self._process is not None:  # it holds nothing that it would have to put in order
-            self._process.kill()
-            self._process.wait()
+        if self._process is not None:
+            _end(self._process)
         if self._table is not None:
             self._table.close()
         self._process, self._table, self._free = None, None, []
 
 
 WARDEN = Warden()
+os.register_at_fork(after_in_child=WARDEN.leave_to_parent)
 
 
 def _file_without_a_name() -> BinaryIO:
@@ -134,28 +144,17 @@ def _file_without_a_name() -> BinaryIO:
 
 
 def _started(table: BinaryIO) -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise FileNotFoundError("the interpreter does not know its own path (sys.executable)")
     argv = [sys.executable, "-I", "-S", "-B", str(Path(survivors.__file__)), str(os.getpid())]
     nowhere = subprocess.DEVNULL
     return subprocess.Popen(argv, stdin=table, stdout=nowhere, stderr=nowhere, cwd="/", env={}, start_new_session=True)
 
 
-def _new_tag() -> int:
-    """Below the limit that this process has itself: it may belong to the family of another kernel."""
-    most = _TAG_MAX
-    if _LIMIT is not None and (hard := resource.getrlimit(_LIMIT)[1]) != resource.RLIM_INFINITY:
-        most = max(_TAG_MIN + 1, min(hard, most))
-    return _TAG_MIN + secrets.randbelow(most - _TAG_MIN)
-
-
-def _put(tag: int, leader: int) -> bool:
-    """On a first process, and on what it may have begun already; whether that is so."""
-    if _LIMIT is None or not hasattr(resource, "prlimit"):
-        return False
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """It holds nothing that it would have to put in order."""
+    process.kill()
     try:
-        resource.prlimit(leader, _LIMIT, (tag, tag))
-        for child in children_of(leader):
-            resource.prlimit(child, _LIMIT, (tag, tag))
-    except (OSError, ValueError) as error:  # such as a program that runs as another user
-        _log.debug("process %d has no tag: %s", leader, error)
-        return False
-    return True
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        _log.error("the warden, process %d, outlives SIGKILL by %g s", process.pid, _END_S)

@@ -176,8 +176,9 @@ class Exchange:
             await asyncio.wait([asked.answer], timeout=self._limits.cancel_s)
 
     def _oldest(self) -> int | None:
+        """Numbers grow, and stand in the order in which they were asked: it is the first that anybody waits for."""
         waited_for = (number for number, asked in self._asked.items() if not asked.over and not asked.answer.done())
-        return min(waited_for, default=None)
+        return next(waited_for, None)
 
     def _ask_health(self) -> None:
         """Its answer says nothing but that there is one. A process that reads nothing gets nothing of it."""

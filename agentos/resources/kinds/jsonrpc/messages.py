@@ -68,6 +68,8 @@ def read(line: bytes) -> Reply | Said | NotUnderstood:
     if value.get("jsonrpc") != "2.0":
         return NotUnderstood('it lacks "jsonrpc": "2.0"', _own_id(value.get("id")))
     if isinstance(value.get("method"), str):
+        if not _may_be_id(value.get("id")):
+            return NotUnderstood("its id is neither a text nor a whole number")
         return Said(value["method"], value.get("params"), value.get("id"))
     if ("result" in value) is ("error" in value) or "id" not in value:
         return NotUnderstood("it has not one of result and error, with an id", _own_id(value.get("id")))
@@ -78,6 +80,11 @@ def leading_id(line: bytes) -> int | None:
     """The id of an answer whose line cannot be read to its end, where the id stands before all else."""
     found = _LEADING_ID.match(line)
     return int(found[1]) if found is not None else None
+
+
+def _may_be_id(value: object) -> bool:
+    """It is said back in a refusal; JSON-RPC knows fractions too, and advises against them."""
+    return value is None or type(value) is int or isinstance(value, str)
 
 
 def _own_id(value: object) -> int | None:
