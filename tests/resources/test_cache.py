@@ -192,6 +192,44 @@ async def test_a_value_that_is_made_of_itself_is_refused_and_holds_nobody_up() -
     await texts.close()
 
 
+@pytest.mark.parametrize("how", ["by themselves", "by tasks that they begin", "asked for at once"])
+async def test_values_of_two_caches_that_are_made_of_each_other_are_refused_and_hold_nobody_up(how: str) -> None:
+    """Two makings that wait for each other end neither by themselves nor by being cancelled."""
+
+    async def from_texts(key: int) -> bytes:
+        if how == "asked for at once":
+            await asyncio.sleep(0)
+        if how == "by tasks that they begin":
+            return (await asyncio.gather(texts.get(9), texts.get(key)))[1].encode()
+        return (await texts.get(key)).encode()
+
+    async def from_raw(key: int) -> str:
+        return "nine" if key == 9 else (await raw.get(key)).decode()
+
+    raw: Cache[int, bytes] = Cache("raw", from_texts, len)
+    texts: Cache[int, str] = Cache("texts", from_raw, len)
+    asking = [raw.get(0), texts.get(0)] if how == "asked for at once" else [raw.get(0)]
+    found = await asyncio.gather(*asking, return_exceptions=True)
+    making = raw.statistics().making + texts.statistics().making
+    await raw.close()
+    await texts.close()
+
+    assert [type(one) for one in found] == [ResourceDeadlock] * len(asking)
+    assert making == 0
+
+
+async def test_values_that_are_made_of_others_are_no_circle() -> None:
+    async def make(key: int) -> str:
+        return "0" if key == 0 else "".join(await asyncio.gather(*(texts.get(key // part) for part in (2, 3, 4))))
+
+    texts: Cache[int, str] = Cache("texts", make, len)
+    found = await asyncio.gather(*(texts.get(key) for key in (27, 9, 4, 27)))
+    await texts.close()
+
+    assert found[0] == found[3]
+    assert set(found[0]) == {"0"}
+
+
 async def test_as_a_resource_it_tells_what_it_takes(maker: Maker) -> None:
     factory = cache(maker.make, len, clock=ManualClock())
     texts = await factory.make()

@@ -20,6 +20,7 @@ from agentos.resources.folders.entries import FileKind
 from agentos.resources.folders.held import HeldFolder
 from agentos.resources.kinds.sandbox import SandboxDirectory
 from agentos.resources.kinds.sandbox.writing import Mode
+from tests.mounting import said_with_mounts
 
 pytestmark = pytest.mark.usefixtures("tmp_path", "no_leaks")
 ROOT = Path(__file__).parents[2]
@@ -141,19 +142,14 @@ async def test_s04_what_only_looks_like_a_way_out_is_a_name(box: SandboxDirector
     assert [entry.name for entry in box.list("names")] == [path]
 
 
-async def test_s04_a_device_is_never_opened(box: SandboxDirectory) -> None:
-    """Where the machine lets nobody make one, there is none to be opened either."""
-    for mode in ("r", "w", "a") if _made_device(box.path / "device") else ():
-        with pytest.raises(PathRefused, match="'device': it is no regular file"):
-            _close(box, "device", mode)
-
-
-def _made_device(path: Path) -> bool:
-    try:
-        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    except PermissionError:
-        return False
-    return True
+@pytest.mark.usefixtures("_on_both_roads")
+async def test_s04_a_device_is_never_opened() -> None:
+    """One that is there for everybody: not every user may make one."""
+    box = SandboxDirectory(HeldFolder.given(Path(os.devnull).parent))
+    for mode in ("r", "w", "a"):
+        with pytest.raises(PathRefused, match="'null': it is no regular file"):
+            _close(box, "null", mode)
+    await box.close()
 
 
 async def test_a_file_with_a_name_outside_is_never_written(box: SandboxDirectory, tmp_path: Path) -> None:
@@ -362,32 +358,9 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-def _may_mount() -> list[str]:
-    """The command that runs another with mounts of its own, as root or as a user who is root in a namespace."""
-    tried = ["sh", "-c", 'mount --bind /tmp /tmp && exec "$0" -c "import agentos"', sys.executable]
-    for command in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
-        with contextlib.suppress(FileNotFoundError):
-            done = subprocess.run([*command, *tried], cwd=ROOT, capture_output=True, check=False)
-            if done.returncode == 0:
-                return command
-    return []
-
-
 def test_a_real_mount_inside_or_over_it_is_refused_and_what_it_shows_stays(tmp_path: Path) -> None:
-    """Not every machine lets its tests mount; the one before asks the same of the number alone."""
-    command = _may_mount()
-    if not command:
-        return
-    done = subprocess.run(
-        [*command, sys.executable, "-c", MOUNTS, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
+    """Where the machine lets nobody mount, the one before asks the same of the number alone."""
+    assert said_with_mounts(MOUNTS, tmp_path) == [
         *["PathRefused"] * 3,
         "3",
         "something else stands there, or is mounted",
@@ -403,16 +376,24 @@ from pathlib import Path
 from agentos.resources.folders.held import HeldFolder
 from agentos.resources.kinds.sandbox import SandboxDirectory
 from tests.resources.test_temporary_directory import read_only_tree
+foreign = Path(sys.argv[1], "foreign")
+foreign.mkdir()
+foreign.chmod(0o777)
 os.setgid(65534)
 os.setuid(65534)
 
 async def main():
     box = SandboxDirectory(HeldFolder.new(Path(sys.argv[1])))
+    foreign.rename(box.path / "foreign")
+    box.write("foreign/f", b"text")
+    box.remove("foreign", tree=True)
     box.write("a/f", b"text")
     box.path.joinpath("tree").mkdir()
     read_only_tree(box.path / "tree")
     os.mkdir(box.path / "closed", 0o100)
     (box.path / "a").chmod(0o300)
+    box.write("listed/f", b"text")
+    (box.path / "listed").chmod(0o400)
     print(box.read("a/f"), box.measure().bytes > 0)
     for work in (lambda: box.list("closed"), lambda: box.write("closed/f", b"")):
         try:

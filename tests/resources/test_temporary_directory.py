@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from agentos.errors import ResourceClosed
+from agentos.resources.folders import below
 from agentos.resources.folders.below import PathRefused
 from agentos.resources.folders.emptying import GONE_PREFIX
 from agentos.resources.kinds.tempdir import TempDir, temporary_directory
@@ -71,6 +72,27 @@ async def test_no_path_leads_outside_or_to_what_is_no_file(path: str, tmp_path: 
     await folder.close()
 
     assert (tmp_path / "x").read_text() == "secret"
+
+
+async def test_a_mount_in_it_is_a_way_out_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told by its number, without the right to mount."""
+    folder = TempDir()
+    write(folder, "mounted/file")
+    there, mount_of = os.stat(folder.path / "mounted").st_ino, below.mount_of
+
+    def told(descriptor: int) -> below.Mount:
+        own = mount_of(descriptor)
+        return (own[0], b"mnt_id: another") if os.fstat(descriptor).st_ino == there else own
+
+    with monkeypatch.context() as patch:
+        patch.setattr(below, "mount_of", told)
+        for work in (lambda: read(folder, "mounted/file"), lambda: write(folder, "mounted/new")):
+            with pytest.raises(PathRefused, match="another file system is mounted there"):
+                work()
+    left = os.listdir(folder.path / "mounted")
+    await folder.close()
+
+    assert left == ["file"]
 
 
 async def test_a_file_is_made_once_and_a_closed_folder_makes_none() -> None:

@@ -24,11 +24,14 @@ FOLDER = NO_LINKS | os.O_DIRECTORY | os.O_RDONLY
 CREATE = NO_LINKS | os.O_CREAT | os.O_EXCL
 HAS_DESCRIPTOR_FILES = hasattr(os, "O_PATH") and os.path.exists("/proc/self/fd")
 _LOOK = NO_LINKS | getattr(os, "O_PATH", os.O_RDONLY)
+WAY = _LOOK | os.O_DIRECTORY
+"""How a folder is opened that is only gone through: for which it need not be readable."""
 _REGULAR = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 MakeFolder = Callable[[str, int], None]
 """Makes the folder of this name in that of a descriptor; one that is there stays as it is."""
 Mount = tuple[int, bytes]
+_SHOWN_CHARS = 100
 _TOLD_BYTES = 4_096
 """More than /proc tells of one descriptor."""
 
@@ -43,13 +46,13 @@ class PathRefused(ResourceError):
 
 def parts_of(path: str) -> tuple[str, ...]:
     """The parts of a path that stays below. Raises PathRefused."""
+    if len(path) > PATH_CHARS_MAX:  # first, so that no error and no path in parts is as long as it likes
+        raise PathRefused(f"{path[:_SHOWN_CHARS]}...", f"it has over {PATH_CHARS_MAX:,} characters")
     pure = PurePath(path)
     if not path or "\0" in path or pure.is_absolute() or ".." in pure.parts or not pure.parts:
         raise PathRefused(path, "it does not stay inside the folder")
     if len(pure.parts) > PATH_PARTS_MAX:
         raise PathRefused(path, f"it has over {PATH_PARTS_MAX} parts")
-    if len(path) > PATH_CHARS_MAX:
-        raise PathRefused(f"{path[:PATH_PARTS_MAX]}...", f"it has over {PATH_CHARS_MAX:,} characters")
     try:
         os.fsencode(path)
     except UnicodeEncodeError as error:
@@ -80,6 +83,7 @@ def reached(top: int, parts: Sequence[str], make: MakeFolder | None = None) -> I
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             raise PathRefused(path, "a part of it is a link, or no folder") from error
         error.filename = path
+        del error.filename2  # that of a rename, which is a part of it
         raise
 
 
@@ -94,7 +98,7 @@ def folder_below(top: int, parts: Sequence[str], make: MakeFolder | None = None)
         for part in parts:
             if make is not None:
                 make(part, folder)
-            folder, above = os.open(part, _LOOK | os.O_DIRECTORY, dir_fd=folder), folder
+            folder, above = os.open(part, WAY, dir_fd=folder), folder
             os.close(above)
         yield folder
     finally:
@@ -141,7 +145,7 @@ def open_unlocked(folder: int, name: str, mount: Mount) -> int:
     if not HAS_DESCRIPTOR_FILES:
         os.chmod(name, 0o700, dir_fd=folder, follow_symlinks=False)
         return _of_mount(os.open(name, FOLDER, dir_fd=folder), name, mount)
-    looked = os.open(name, _LOOK | os.O_DIRECTORY, dir_fd=folder)  # for which no right to it is needed
+    looked = os.open(name, WAY, dir_fd=folder)  # for which no right to it is needed
     try:
         insist_mount(looked, name, mount)
         if stat.S_IMODE(os.fstat(looked).st_mode) & 0o700 != 0o700:
@@ -168,8 +172,12 @@ def insist_mount(descriptor: int, name: str, mount: Mount | None) -> None:
 
 def mount_of(descriptor: int) -> Mount:
     """Which mount an open file or folder is reached through. Another one leads out as a link does, also where it shows
-    the same file system; the kernel's number of it is told by /proc alone, and empty without that."""
+    the same file system; the kernel's number of it is told by /proc alone, and empty where that is missing, or closed
+    to us: older kernels close it to a process that has given up the rights of root."""
     number = b""
-    with contextlib.suppress(FileNotFoundError), open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as told:
+    with (
+        contextlib.suppress(FileNotFoundError, PermissionError),
+        open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as told,
+    ):
         number = next((line for line in told.read(_TOLD_BYTES).splitlines() if line.startswith(b"mnt_id:")), b"")
     return os.fstat(descriptor).st_dev, number

@@ -27,7 +27,8 @@ _SWAPPED = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EISDIR, er
 
 def empty(top: int, path: Path) -> None:
     """Removes all that is in a folder; path names it in errors. Raises OSError, once all that can be removed is."""
-    os.fchmod(top, 0o700)
+    if os.fstat(top).st_mode & 0o700 != 0o700:
+        os.fchmod(top, 0o700)
     idle = 0
     names = itertools.count()
     for _ in range(LOOKS_MAX):

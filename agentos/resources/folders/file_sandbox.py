@@ -3,9 +3,10 @@
 A path is resolved first, links and `..` and all, and what it then names is judged. What is not allowed and what does not
 exist give the same answer. A file is opened part by part from the root, without following a link (see `below`), so that
 what is read is what was judged. Its size is asked of the open descriptor. The kernel's own file systems (/proc, /sys, /dev)
-are closed under every rule.
+are closed under every rule, and also where they are mounted a second time.
 
-Not seen: a hard link inside to a file that also has a name outside.
+Not seen: a hard link inside to a file that also has a name outside; and that two names are the same to a file system that
+ignores case, so that `Not` of a path there lets the other spelling through.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pathlib import Path, PurePath
 from typing import BinaryIO
 
 from agentos.errors import AgentosError, ConfigurationError
-from agentos.resources.folders.below import FOLDER, PATH_CHARS_MAX, PathRefused, folder_below, open_regular
+from agentos.resources.folders.below import FOLDER, PATH_CHARS_MAX, WAY, PathRefused, folder_below, open_regular
 from agentos.resources.folders.entries import Entry, entry_of
 from agentos.resources.folders.sandbox_rules import Keys, Rule, Subject, Tell, near, never, rule_of
 
@@ -27,6 +28,7 @@ FILE_BYTES_MAX = 50 * 1024 * 1024
 """How large a file may be that is read, where the sandbox does not say."""
 _KEYS = ["fsbPredicate", "fsbMaxFileSize", "fsbName"]
 _CLOSED = tuple(PurePath(path) for path in ("/proc", "/sys", "/dev"))
+_KERNEL_TYPES = frozenset({b"proc", b"sysfs", b"devtmpfs", b"devpts", b"debugfs", b"tracefs", b"cgroup", b"cgroup2"})
 _SWAPPED = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENOENT})
 
 
@@ -66,7 +68,8 @@ class FileSandbox:
             canonical = self._canonical(path)
         except FileRefused:
             return False
-        return self._judge(canonical, _stat_of(canonical))
+        found = _stat_of(canonical)
+        return self._judge(canonical, found) and not (found is not None and _of_the_kernel(found))
 
     def open_for_reading(self, path: str) -> BinaryIO:
         """A regular file, open to read; never one that would wait for somebody. Raises FileRefused."""
@@ -90,6 +93,8 @@ class FileSandbox:
         if found is None or not stat.S_ISDIR(found.st_mode):
             raise FileRefused(f"{path!r} is no folder")
         with self._opened(canonical, path, FOLDER) as descriptor:
+            if _of_the_kernel(os.fstat(descriptor)):
+                raise self._refusal(path)
             with os.scandir(descriptor) as entries:
                 names = [entry.name for entry, _ in zip(entries, range(scan_max + 1), strict=False)]
             shown = (self._entry(canonical, name, descriptor) for name in sorted(names[:scan_max]))
@@ -156,7 +161,7 @@ def _descend(canonical: Path, flags: int) -> int:
     """Opens part by part from the root, a folder if the flags say so. Raises PathRefused for what is no regular file."""
     root, *parts = canonical.parts
     *above, name = parts or ["."]
-    with folder_below(os.open(root, FOLDER), above) as folder:
+    with folder_below(os.open(root, WAY), above) as folder:
         return os.open(name, flags, dir_fd=folder) if flags & os.O_DIRECTORY else open_regular(folder, name, flags)
 
 
@@ -173,9 +178,17 @@ def _closed(canonical: PurePath) -> bool:
 
 
 def _of_the_kernel(found: os.stat_result) -> bool:
-    """Whether a file lies in the process file system, under whatever path that is mounted."""
-    process = _stat_of(Path("/proc/self/stat"))
-    return process is not None and process.st_dev == found.st_dev
+    """Whether it lies in a file system that the kernel makes up, under whatever path that is mounted."""
+    device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}".encode()
+    try:
+        mounts = Path("/proc/self/mountinfo").read_bytes()
+    except FileNotFoundError:  # a system without them, or without a process file system
+        return False
+    for line in mounts.splitlines():
+        where, _, what = line.partition(b" - ")
+        if where.split(b" ", 3)[2] == device and what.split(b" ", 1)[0] in _KERNEL_TYPES:
+            return True
+    return False
 
 
 def _sandbox_of(data: object, base: Path, tell: Tell) -> FileSandbox:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from agentos.errors import FolderGone, ResourceClosed
@@ -25,10 +24,14 @@ class HeldFolder:
 
     def __init__(self, path: Path, *, made: bool) -> None:
         self.path, self.made = path, made
-        self._descriptor = os.open(path, FOLDER)
         self._lock = threading.Lock()
-        self.mount = mount_of(self._descriptor)
         self.closed = self._released = False
+        self._descriptor = os.open(path, FOLDER)
+        try:
+            self.mount = mount_of(self._descriptor)
+        except OSError:
+            os.close(self._descriptor)
+            raise
 
     @classmethod
     def given(cls, path: Path) -> HeldFolder:
@@ -53,14 +56,19 @@ class HeldFolder:
         then.
         """
         with self._lock:
-            if self.closed:
-                raise ResourceClosed(str(self.path))
-            return os.dup(self._descriptor)
+            self._insist_open()
+            try:
+                return os.dup(self._descriptor)
+            except OSError as error:
+                error.filename = str(self.path)
+                raise
 
     def why_gone(self) -> str:
         """Empty while the folder is what stands at its path."""
-        with self._copy() as own:
-            return _why_gone(self.path, os.fstat(own))
+        with self._lock:
+            self._insist_open()
+            own = os.fstat(self._descriptor)
+        return _why_gone(self.path, own)
 
     def check(self) -> None:
         """Raises FolderGone, ResourceClosed."""
@@ -84,13 +92,9 @@ class HeldFolder:
         else:
             os.close(self._descriptor)
 
-    @contextmanager
-    def _copy(self) -> Iterator[int]:
-        own = self.descriptor()
-        try:
-            yield own
-        finally:
-            os.close(own)
+    def _insist_open(self) -> None:
+        if self.closed:
+            raise ResourceClosed(str(self.path))
 
     def _remove(self) -> None:
         try:
@@ -115,9 +119,21 @@ def _why_gone(path: Path, own: os.stat_result) -> str:
 
 
 async def in_thread(work: Callable[[], object]) -> None:
-    """Has it done in a thread of its own, which ends with it."""
+    """Has it done in a thread of its own, which ends with it; where the machine has none left, at once all the same: no
+    folder stays for that."""
+    begun = False
+
+    def begin() -> None:
+        nonlocal begun
+        begun = True
+        work()
+
     threads = ToolThreads(1)
     try:
-        await threads.run("folder", work)
+        await threads.run("folder", begin)
+    except RuntimeError:
+        if begun:
+            raise
+        work()
     finally:
         await threads.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
-from typing import Generic, NamedTuple, TypeVar
+from contextvars import ContextVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -13,6 +14,7 @@ from agentos.clock import Clock, SystemClock
 from agentos.components import Pattern
 from agentos.errors import ResourceBroken, ResourceClosed, ResourceDeadlock
 from agentos.resources.borrowing import Factory, Takes
+from agentos.resources.finishing import unheard
 from agentos.resources.process.family import insist
 from agentos.resources.registry import ResourceKind
 from agentos.resources.scope import Level
@@ -47,11 +49,31 @@ class _Kept(NamedTuple, Generic[V]):
 
 
 class _Making(Generic[V]):
-    """A value that is being made, and for how many."""
+    """A value that is being made, for how many, and for which others its making waits."""
 
-    def __init__(self, task: asyncio.Task[V]) -> None:
-        self.task = task
+    task: asyncio.Task[V]
+
+    def __init__(self) -> None:
         self.waiters = 0
+        self.waits_for: list[_Making[Any]] = []
+
+    def leads_to(self, other: _Making[Any]) -> bool:
+        """Whether it is the other one, or waits for it, by itself or by those that it waits for."""
+        seen: set[_Making[Any]] = set()
+        following: list[_Making[Any]] = [self]
+        while following:
+            one = following.pop()
+            if one is other:
+                return True
+            if one not in seen:
+                seen.add(one)
+                following += one.waits_for
+        return False
+
+
+_OWN: ContextVar[_Making[Any] | None] = ContextVar(
+    "the making of a cached value that a task is at work on", default=None
+)
 
 
 class Cache(Generic[K, V]):
@@ -79,8 +101,8 @@ class Cache(Generic[K, V]):
         """The value, made if it is missing: once, for all who ask meanwhile.
 
         Whoever is cancelled leaves the others waiting; when nobody waits any more, the making is cancelled too.
-        Errors: ResourceClosed; ResourceDeadlock when the making of a value asks for that value; whatever make raises,
-        which is not kept.
+        Errors: ResourceClosed; ResourceDeadlock when the making of a value asks for that value, be it by way of others,
+        of other caches, or of tasks that it has begun; whatever make raises, which is not kept.
         """
         if self.closed:
             raise ResourceClosed(self.name)
@@ -93,8 +115,6 @@ class Cache(Generic[K, V]):
         making = self._making.get(key)
         if making is None:
             making = self._making[key] = self._begun(key)
-        elif making.task is asyncio.current_task():
-            raise ResourceDeadlock(self.name, ["the making of a value asks for the value itself"])
         return await self._wait(key, making)
 
     def forget(self, key: K) -> None:
@@ -124,17 +144,24 @@ class Cache(Generic[K, V]):
             await insist(_all_done(tasks))
 
     def _begun(self, key: K) -> _Making[V]:
-        task = asyncio.create_task(self._made(key), name=f"cache {self.name}")
-        task.add_done_callback(_seen)
+        making: _Making[V] = _Making()
+        making.task = task = asyncio.create_task(self._made(key, making), name=f"cache {self.name}")
+        task.add_done_callback(unheard)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return _Making(task)
+        return making
 
     async def _wait(self, key: K, making: _Making[V]) -> V:
+        own = _OWN.get()
+        if own is not None and making.leads_to(own):  # two that wait for each other could not even be cancelled
+            raise ResourceDeadlock(self.name, ["the making of a value asks for the value itself"])
         making.waiters += 1
+        waits = own.waits_for if own is not None else []
+        waits.append(making)
         try:
             await asyncio.wait([making.task])
         finally:
+            waits.remove(making)
             making.waiters -= 1
             if not making.waiters and not making.task.done():
                 if self._making.get(key) is making:  # whoever asks from now on has it made anew
@@ -145,17 +172,15 @@ class Cache(Generic[K, V]):
             raise ResourceClosed(self.name) if self.closed else ResourceBroken(self.name, 1, "its making was cancelled")
         return making.task.result()
 
-    async def _made(self, key: K) -> V:
-        task = asyncio.current_task()
+    async def _made(self, key: K, making: _Making[V]) -> V:
+        _OWN.set(making)
         try:
             value = await self._make(key)
-            making = self._making.get(key)
-            if making is not None and making.task is task and not self.closed:
+            if self._making.get(key) is making and not self.closed:
                 self._keep(key, value)
             return value
         finally:
-            making = self._making.get(key)
-            if making is not None and making.task is task:
+            if self._making.get(key) is making:
                 del self._making[key]
 
     def _keep(self, key: K, value: V) -> None:
@@ -198,12 +223,6 @@ def cache(
         check=lambda one: not one.closed,
         takes=lambda one: Takes(bytes=one.statistics().bytes),
     )
-
-
-def _seen(task: asyncio.Task[V]) -> None:
-    """An error is that of those who wait; if all of them were cancelled meanwhile, nobody has to be told."""
-    if not task.cancelled():
-        task.exception()
 
 
 CACHE = ResourceKind(name="cache", factory=cache, pattern=Pattern.STATELESS, level=Level.TOOLBOX)

@@ -13,7 +13,15 @@ from typing import BinaryIO
 
 from agentos.components import Pattern
 from agentos.resources.borrowing import Factory, Takes
-from agentos.resources.folders.below import CREATE, MakeFolder, make_folder, open_regular, parts_of, reached
+from agentos.resources.folders.below import (
+    CREATE,
+    MakeFolder,
+    insist_mount,
+    make_folder,
+    open_regular,
+    parts_of,
+    reached,
+)
 from agentos.resources.folders.held import PREFIX, HeldFolder, in_thread
 from agentos.resources.folders.measuring import measured
 from agentos.resources.registry import ResourceKind
@@ -59,6 +67,7 @@ class TempDir:
     def _opened(self, path: str, open_: Callable[[int, str], int], make: MakeFolder | None) -> int:
         parts = parts_of(path)
         with reached(self._folder.descriptor(), parts, make) as (folder, name):
+            insist_mount(folder, name, self._folder.mount)
             return open_(folder, name)
 
 

@@ -52,7 +52,7 @@ class SandboxDirectory:
         self.path, self.limits = folder.path, limits or SandboxLimits()
         self._folder = folder
         self._lock = threading.RLock()
-        self._ledger = Ledger(str(self.path), self.limits, self._measured)
+        self._ledger = Ledger(str(self.path), self.limits, self._measured, self._unlinked)
         self._files: WeakSet[SandboxFile] = WeakSet()
         self._files_lock = threading.Lock()
 
@@ -110,7 +110,7 @@ class SandboxDirectory:
         Raises FolderLimitReached, and leaves the one before then.
         """
         with self._changing(parts_of(path)) as (folder, name):
-            put_in_place(folder, name, data, self._ledger)
+            put_in_place(folder, name, data, self._ledger, self._is_open)
 
     # Folders and names
 
@@ -226,6 +226,16 @@ class SandboxDirectory:
     def _open_files(self) -> Sequence[SandboxFile]:
         with self._files_lock:
             return [file for file in self._files if not file.closed]
+
+    def _unlinked(self) -> int:
+        sizes = {(told.st_dev, told.st_ino): told.st_size for told in self._open_told() if not told.st_nlink}
+        return sum(sizes.values())  # of each file once, however often it is open
+
+    def _is_open(self, there: os.stat_result) -> bool:
+        return any(os.path.samestat(told, there) for told in self._open_told())
+
+    def _open_told(self) -> Iterator[os.stat_result]:
+        return (told for file in self._open_files() if (told := file.told()) is not None)
 
     def _close_files(self) -> None:
         for file in self._open_files():

@@ -44,10 +44,15 @@ class SandboxFile(io.FileIO):
         with self._lock:
             super().close()
 
+    def told(self) -> os.stat_result | None:
+        """What it is now; None once it is closed."""
+        with self._lock:
+            return None if self.closed else os.fstat(self.fileno())
+
 
 class GrowingFile(SandboxFile):
-    """A file that is written. What it grows by is taken from the ledger first; a write is done as a whole, or as far as
-    the disk has room.
+    """A file that is written. What it grows by is taken from the ledger first, and given back once it is written when the
+    file has no name: the ledger asks those for their sizes. A write is done as a whole, or as far as the disk has room.
 
     lock is that of the directory.
     """
@@ -60,22 +65,24 @@ class GrowingFile(SandboxFile):
         """Raises FolderLimitReached, and writes nothing then; OSError."""
         view = memoryview(data).cast("B")
         with self._ledger_lock, self._lock:
-            size = os.fstat(self.fileno()).st_size
-            start = size if self._appends else self.tell()
-            growth = max(0, start + len(view) - size)
+            before = os.fstat(self.fileno())
+            start = before.st_size if self._appends else self.tell()
+            growth = max(0, start + len(view) - before.st_size)
             self._ledger.take(growth)
             try:
                 return self._written(view)
             finally:
-                self._ledger.give(size + growth - max(size, os.fstat(self.fileno()).st_size))
+                grown = os.fstat(self.fileno()).st_size - before.st_size
+                self._ledger.give(growth - (max(0, grown) if before.st_nlink else 0))
 
     def truncate(self, size: int | None = None, /) -> int:
         """Raises FolderLimitReached; OSError."""
         with self._ledger_lock, self._lock:
-            before, after = os.fstat(self.fileno()).st_size, self.tell() if size is None else size
-            with self._ledger.taken(max(0, after - before)):
+            before, after = os.fstat(self.fileno()), self.tell() if size is None else size
+            growth = after - before.st_size
+            with self._ledger.taken(max(0, growth)):
                 super().truncate(after)
-            self._ledger.give(max(0, before - after))
+            self._ledger.give(max(0, -growth) if before.st_nlink else max(0, growth))
             return after
 
     def _written(self, view: memoryview) -> int:

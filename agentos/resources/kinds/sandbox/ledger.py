@@ -15,8 +15,12 @@ _WAY_OUT = "remove what is no longer needed, or give it a larger bound"
 class Ledger:
     """Used under the lock of its directory alone, so that what was taken is written when it is measured."""
 
-    def __init__(self, folder: str, limits: SandboxLimits, measure: Callable[[], Usage]) -> None:
-        self._folder, self._limits, self._measure = folder, limits, measure
+    def __init__(
+        self, folder: str, limits: SandboxLimits, measure: Callable[[], Usage], unlinked: Callable[[], int]
+    ) -> None:
+        """unlinked says how many bytes the disk keeps for open files whose names are gone: they take room until they are
+        closed."""
+        self._folder, self._limits, self._measure, self._unlinked = folder, limits, measure, unlinked
         self.usage = Usage(0, 0)
 
     def take(self, bytes_: int = 0, files: int = 0) -> None:
@@ -48,14 +52,16 @@ class Ledger:
         """Who takes nothing is let through also where others have filled it."""
         usage, limits = self.usage, self._limits
         return bool(
-            (bytes_ and usage.bytes + bytes_ > limits.bytes_max) or (files and usage.files + files > limits.files_max)
+            (bytes_ and usage.bytes + bytes_ + self._unlinked() > limits.bytes_max)
+            or ((bytes_ or files) and usage.files + files > limits.files_max)
         )
 
     def _insist(self, bytes_: int, files: int) -> None:
         usage, limits = self.usage, self._limits
-        if files and usage.files + files > limits.files_max:
+        if usage.files + files > limits.files_max:  # also who takes bytes alone: over it, nobody has counted them
             what = f"it would hold {usage.files + files:,} files and folders"
             raise FolderLimitReached(self._folder, what, "files_max", limits.files_max, _WAY_OUT)
-        if bytes_ and usage.bytes + bytes_ > limits.bytes_max:
-            what = f"it would hold {usage.bytes + bytes_:,} bytes"
+        total = usage.bytes + bytes_ + self._unlinked()
+        if bytes_ and total > limits.bytes_max:
+            what = f"it would hold {total:,} bytes"
             raise FolderLimitReached(self._folder, what, "bytes_max", limits.bytes_max, _WAY_OUT)

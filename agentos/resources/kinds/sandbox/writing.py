@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Callable
 from typing import Literal
 
 from agentos.resources.folders.below import CREATE, Mount, PathRefused, open_regular
@@ -34,18 +35,23 @@ def open_to_write(folder: int, name: str, mode: Mode, ledger: Ledger, mount: Mou
     raise PathRefused(name, "it comes and goes while it is opened")
 
 
-def put_in_place(folder: int, name: str, data: bytes, ledger: Ledger) -> None:
-    """Writes another file and gives it the name, with the rights of the one before, if there is one.
+def put_in_place(
+    folder: int, name: str, data: bytes, ledger: Ledger, is_open: Callable[[os.stat_result], bool]
+) -> None:
+    """Writes another file and gives it the name, with the rights of the one before, if there is one. The room of that is
+    free unless it is open, and so stays without a name.
 
     Raises PathRefused, FolderLimitReached, OSError, and leaves the one before then.
     """
     before = found(folder, name)
     if before is not None and not stat.S_ISREG(before.st_mode):
         raise PathRefused(name, "it is no regular file")
-    growth = len(data) - (before.st_size if before is not None else 0)
-    with ledger.taken(max(0, growth), 0 if before is not None else 1):
+    before_bytes = 0 if before is None else before.st_size
+    free = before_bytes if before is not None and not is_open(before) else 0
+    taken = max(0, len(data) - free)
+    with ledger.taken(taken, 0 if before is not None else 1):
         _replace(folder, name, data, 0o600 if before is None else before.st_mode & 0o777)
-    ledger.give(max(0, -growth))
+    ledger.give(taken + before_bytes - len(data))
 
 
 def found(folder: int, name: str) -> os.stat_result | None:
