@@ -56,9 +56,8 @@ class Accounts:
                 names[around.level.name.lower()] = around.path[-1]
             around = around.parent
         if "toolbox" in names:
-            names["toolbox"] = names["toolbox"].partition("#")[
-                0
-            ]  # as installing names one that waits for another's end
+            # the scope of one that waits for another's end has more behind its name; see `installing`
+            names["toolbox"] = names["toolbox"].partition("#")[0]
         party = Party(self._tenant(names.get("conversation")), names.get("agent") or PROGRAM.agent)
         bounds = self._bounds({**names, "tenant": party.tenant})
         return Account(self.ledger, party, bounds, _end_of(scope), scope.path[2:])

@@ -10,7 +10,6 @@ from agentos.components import ConversationConfig
 from agentos.errors import ResourceNotFound, ResourceScopeInvalid
 from agentos.events.intake import Item, ResourceNote
 from agentos.ids import CONVERSATION, LogId, Name, call_id, name_of
-from agentos.kernel.accounts import Accounts
 from agentos.kernel.services import LiveServices
 from agentos.resources import Borrower, Level, Note, ResourceKind, Resources, Scope, Shared
 from agentos.resources.account import Account
@@ -38,17 +37,13 @@ class LiveLending:
         self._world, self._services, self._program, self._report = world, services, program, report
         self.resources = resources
         self.toolbox_scope: Callable[[Name], Scope | None] = lambda name: None
-        self.accounts: Accounts | None = None
-        """Where what resources take is bounded."""
+        self.account_of: Callable[[LogId, int, int], Account] | None = None
         self.renew_toolbox: Callable[[Name], Awaitable[int]] = _nothing_renewed
         lookout = resources.lookout
         lookout.above, lookout.named, lookout.noted_to = services.waiting.above, services.waiting.named, self._noted
 
     def borrower(self, log: LogId, turn: int, call: int) -> Borrower:
         return Borrower(self._services.lineage(log, turn, call).frames, (log, call))
-
-    def account(self, log: LogId, turn: int, call: int) -> Account | None:
-        return self.accounts.of_call(log, turn, call) if self.accounts is not None else None
 
     def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]:
         """The resource of this name in the scopes of the call and around it, then in those of the toolboxes that its agent

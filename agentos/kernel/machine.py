@@ -12,15 +12,14 @@ from typing import Protocol
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Component
-from agentos.definitions import AgentSpec
 from agentos.effects import Runner
 from agentos.errors import UnknownConversation
 from agentos.events.entry import Registry
 from agentos.ids import IdSource, LogId, RandomIds, RandomSalts, SaltSource, conversation_id
 from agentos.kernel.accounts import Accounts, counts_what_resources_take
 from agentos.kernel.administration import Administration
-from agentos.kernel.admission import Admission
 from agentos.kernel.beginning import Beginning
+from agentos.kernel.bounding import Bounding
 from agentos.kernel.catalog import Catalog
 from agentos.kernel.commands import Commands
 from agentos.kernel.erasing import Erasing
@@ -154,30 +153,15 @@ class Machine:
         self._limiting = limiting = Limiting(self.world, self.catalog.agents, self.settings, self._weights)
         self.services.limiting = limiting
         self.slots.order, self.resources.order = limiting.order_of_calls, limiting.order_of_leases
-        self.catalog.taken = self._bound_as_said
+        self._accounts: Accounts | None = None
         self._ledger: Ledger | None = None
         if counts_what_resources_take(self.settings):
-            accounts = Accounts(self.world, self.services, limiting, self.resources, self.settings)
-            self._lending.accounts, self._ledger = accounts, accounts.ledger
-        said = self.settings
-        if said.turns_max or said.tenant_turns_max or said.agent_turns_max:
-            self._bound_turns()
-        if said.calls_max or said.tenant_calls_max or said.agent_calls_max or said.conversation_calls_max:
-            self._bound_calls()
-
-    def _bound_as_said(self, spec: AgentSpec) -> None:
-        """An agent file has bounds of its own."""
-        if spec.turns_at_once and self.ticker.admission is None:
-            self._bound_turns()
-        if spec.calls_at_once and self.slots.at_once is None:
-            self._bound_calls()
-
-    def _bound_turns(self) -> None:
-        self.services.admission = admission = Admission(self._limiting, self.ticker.loaded, self.ticker.wake)
-        self.ticker.admit(admission)
-
-    def _bound_calls(self) -> None:
-        self.slots.at_once = self._limiting.calls(self.slots.ask_again)
+            self._accounts = Accounts(self.world, self.services, limiting, self.resources, self.settings)
+            self._ledger, self._lending.account_of = self._accounts.ledger, self._accounts.of_call
+        bounding = Bounding(
+            limiting, self.ticker, self.services, self.slots, self.resources.lookout, self.clock, self.settings
+        )
+        self.catalog.taken = bounding.as_said
 
     def _be_seen(self) -> None:
         """The parts that tell how it does, and who has what."""
@@ -203,7 +187,7 @@ class Machine:
         )
         self._shares = LiveShares(self._weights, administration, self.store, self.catalog)
         self._lending.toolbox_scope = self._installing.scope_of
-        self._installing.accounts = self._lending.accounts
+        self._installing.accounts = self._accounts
         self._following = Following(self.catalog, self._installing, self.world)
         self._recovery = Recovery(self.store, self.logs, self.ticker, self._host.ask_port)
         self._rules = Rules(self.store, self.catalog)

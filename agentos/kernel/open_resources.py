@@ -14,7 +14,7 @@ from agentos.kernel.lsof import OpenResource, ResourceUser
 from agentos.kernel.services import LiveServices
 from agentos.kernel.top import ResourceUse
 from agentos.resources import Slots, SlotStatistics
-from agentos.resources.account import Place, setting_of
+from agentos.resources.account import Account, Place, setting_of
 from agentos.resources.borrowing import Borrowing, Caller
 from agentos.resources.bounds import KIND, BoundUse, Ledger
 from agentos.resources.fairness import Party
@@ -133,15 +133,15 @@ class OpenResources:
             scope=("program", *([used.name] if used.name else [])),
             pattern=Pattern.POOL,
             size=used.size,
-            holders=tuple(map(self._counted, used.holders)),
-            waiters=tuple(map(self._counted, used.waiters)),
+            holders=tuple(self._counted(place, place.asked.account) for place in used.holders),
+            waiters=tuple(self._counted(place, place.asked.asker) for place in used.waiters),
             handles=used.held,
         )
 
-    def _counted(self, place: Place) -> ResourceUser:
-        asked = place.asked
+    def _counted(self, place: Place, whose: Account) -> ResourceUser:
+        """What has a place is that of its scope; who waits is whoever asked."""
         for_s = self._clock.monotonic() - place.since_s
-        return self._user(asked.account.frames, asked.asker.party, Access.WRITE, for_s)
+        return self._user(whose.frames, place.asked.asker.party, Access.WRITE, for_s)
 
     def _borrower(self, one: Borrowing) -> ResourceUser:
         frames = tuple(frame.entity_id for frame in one.by.frames)

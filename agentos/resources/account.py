@@ -103,10 +103,9 @@ def asked_for(account: Account | None) -> Asked | None:
     return Asked(account.also_of_toolbox(before.asker), before.asker, (who_waits(), *before.tasks))
 
 
-def bear(account: Account | None) -> None:
+def bear(account: Account) -> None:
     """From here on, in this task, what is made counts on this account."""
-    if account is not None:
-        _asked.set(Asked(account, account))
+    _asked.set(Asked(account, account))
 
 
 @contextmanager
@@ -135,12 +134,19 @@ def by_its_task(place: Place) -> Iterable[Node]:
     return (place.task,)
 
 
+def by_its_handle(place: Place) -> Iterable[Node]:
+    """What is a part of a handle comes back with it."""
+    assert place.whole is not None, "it is a part"
+    return place.whole.comes_back(place.whole)
+
+
 @dataclass(eq=False, slots=True)
 class Place:
     """One process or one handle that counts, or that waits until it may be.
 
     wanted: the words for what it is for; comes_back: what it comes back with, each a call, a turn or a task, none where
-    nobody says when; spare gives it back at once if nobody uses it, and says whether; bytes_of tells what it takes.
+    nobody says when; spare gives it back at once if nobody uses it, and says whether; bytes_of tells what it takes, None
+    where that is not known.
     """
 
     asked: Asked
@@ -148,10 +154,15 @@ class Place:
     wanted: str
     comes_back: Callable[[Place], Iterable[Node]] = by_its_end
     spare: Callable[[], bool] = lambda: False
-    bytes_of: Callable[[], Awaitable[int]] | None = None
+    bytes_of: Callable[[], Awaitable[int | None]] | None = None
     task: Node = field(default_factory=who_waits)
     since_s: float = 0.0
     """Since when it waits, or is there: monotonic."""
+    is_noted: bool = False
+    """Whether it was noted that it waits for long."""
+    whole: Place | None = None
+    """That of the handle which this one is a part of, and goes with."""
+    parts: set[Place] = field(default_factory=set)
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -163,8 +174,8 @@ class Place:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody waits for one like it."""
-        return self.asked.account.bearer.is_wanted(self)
+        """Whether somebody waits for one like it, or like a part of it."""
+        return self.asked.account.bearer.is_wanted(self) or any(part.is_wanted for part in self.parts)
 
     async def take(self, timeout_s: float | None = None) -> Place:
         """Itself, once there is room for it.
@@ -173,7 +184,13 @@ class Place:
         ResourceAccessTimeout after timeout_s, seconds.
         """
         await self.asked.account.bearer.take(self, timeout_s)
+        if self.whole is not None:
+            self.whole.parts.add(self)
         return self
+
+    def give_up(self) -> bool:
+        """Whether it comes back at once, since nobody uses it, or the handle that it is a part of."""
+        return (self.whole or self).spare()
 
     def refuse(self, error: Exception) -> None:
         """Has its waiting end with this error, if it waits."""
@@ -181,6 +198,8 @@ class Place:
 
     def give_back(self) -> None:
         """It is gone. A second time does nothing."""
+        if self.whole is not None:
+            self.whole.parts.discard(self)
         self.asked.account.bearer.give_back(self)
 
 
@@ -200,6 +219,4 @@ def process_place(program: str, *, kept: bool) -> Place | None:
     wanted, handle = f"process {program}", asked.handle
     if not kept:
         return Place(asked, What.PROCESSES, wanted, by_its_task)
-    if handle is None:
-        return Place(asked, What.PROCESSES, wanted)
-    return Place(asked, What.PROCESSES, wanted, lambda _: handle.comes_back(handle), handle.spare)
+    return Place(asked, What.PROCESSES, wanted, by_its_end if handle is None else by_its_handle, whole=handle)

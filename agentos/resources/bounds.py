@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from agentos.clock import Clock
-from agentos.components import Concern, CycleCall
+from agentos.components import Concern, CycleCall, CycleLink
 from agentos.errors import ResourceAccessTimeout, ResourceDeadlock, ResourceLimitReached
 from agentos.resources.account import Asked, Place, What, setting_of
 from agentos.resources.borrowing import Borrower, Caller, Note
@@ -30,12 +30,16 @@ KIND = "bound"
 
 
 class Looks(Protocol):
-    """What is known of calls: `Lookout` knows."""
+    """What is known of calls, and who looks after all that wait: `Lookout` does. bounds: what it asks each time that it
+    looks; begin: somebody waits."""
 
     graph: WaitGraph
+    bounds: list[Callable[[float], bool]]
     noted_to: Callable[[Note], None]
     above: Callable[[Caller], Iterable[Node]]
     named: Callable[[Caller | None], CycleCall]
+
+    def begin(self) -> None: ...
 
 
 class BoundUse(msgspec.Struct, frozen=True):
@@ -57,14 +61,15 @@ class Ledger:
     def __init__(self, clock: Clock, order: Callable[[], Order[Place]], looks: Looks) -> None:
         self._clock, self._looks = clock, looks
         self._places = {
-            what: Places[Place](lambda place: place.bounds, order, self._granted)
+            what: Places[Place](lambda place: place.bounds, order, self._granted, self._moved)
             for what in (What.PROCESSES, What.HANDLES)
         }
-        for places in self._places.values():
-            places.moved = self._moved
         self._waiting: dict[Place, asyncio.Future[None]] = {}
+        self._lines: dict[tuple[What, str, str], Room[Place]] = {}
+        """Where somebody waits, or did when it was looked at last: there are many more rooms."""
         self._bytes: dict[tuple[str, str], dict[Place, int]] = {}
         looks.graph.places.append(self)
+        looks.bounds.append(self._look)
 
     async def take(self, place: Place, timeout_s: float | None = None) -> None:
         """Raises as `Place.take` says; however the waiting ends then, it leaves no trace."""
@@ -128,6 +133,7 @@ class Ledger:
         if timeout_s == 0:
             self._expire(place, timeout_s)
         self._moved(place)
+        self._looks.begin()
         try:
             await future
         except asyncio.CancelledError as error:
@@ -153,19 +159,18 @@ class Ledger:
 
     def _moved(self, place: Place) -> None:
         """It waits at a bound from here on: for one that nobody uses, where there is one; or for nothing that would come."""
-        future = self._waiting.get(place)
-        if future is None or future.done():
-            return
-        _, holders = self._places[place.what].waits_at(place)
-        if any(holder.spare() for holder in holders):
+        bound, holders = self._places[place.what].waits_at(place)
+        key = (place.what, bound.scope, bound.name)
+        self._lines[key] = self._places[place.what].rooms[key[1:]]
+        if not self._is_waiting(place) or any(holder.give_up() for holder in holders):
             return
         if (error := self._hopeless(place) or self._circle(place)) is not None:
             self.refuse(place, error)
 
     def _refuse_hopeless(self) -> None:
         """Somebody came in who keeps what he has: it may have been the last that would have come back."""
-        for place, future in list(self._waiting.items()):
-            if not future.done() and (error := self._hopeless(place)) is not None:
+        for place in filter(self._is_waiting, list(self._waiting)):
+            if (error := self._hopeless(place)) is not None:
                 self.refuse(place, error)
 
     def _hopeless(self, place: Place) -> Exception | None:
@@ -177,41 +182,67 @@ class Ledger:
 
     def _circle(self, place: Place) -> Exception | None:
         """Why it would wait for ever, where who has it waits, in the end, for who asks."""
-        bound, _ = self._places[place.what].waits_at(place)
-        key = (bound.scope, bound.name)
-        line = self._line(place.what, key, self._places[place.what].rooms[key])
-        cycle = self._looks.graph.deadlock(next(wait for wait in line if wait.waiter == place.task))
+        mine = self._wait(place)
+        cycle = self._looks.graph.deadlock(mine)
         if not cycle:
             return None
-        links, said = tuple(link_of(wait, self._looks.named) for wait in cycle), _said(place.what, bound)
-        if place.caller is not None:
-            by = Borrower(caller=place.caller)
-            self._looks.noted_to(Note(what=Concern.DEADLOCK, resource=said, kind=KIND, by=by, cycle=links))
-        return ResourceDeadlock(said, [*sentences(links), _way_out(place.what, bound)])
+        links = tuple(link_of(wait, self._looks.named) for wait in cycle)
+        self._note(Concern.DEADLOCK, place, links)
+        bound, _ = self._places[place.what].waits_at(place)
+        return ResourceDeadlock(mine.resource, [*sentences(links), _way_out(place.what, bound)])
+
+    def _look(self, before_s: float) -> bool:
+        """Notes those that wait since before this time, once each: what others have begun to wait for since may have closed
+        a circle. Says whether anybody waits."""
+        late = [place for place in self._waiting if place.since_s <= before_s and not place.is_noted]
+        for place in filter(self._is_waiting, late):
+            place.is_noted = True
+            self._note(Concern.STARVED, place, (link_of(self._wait(place), self._looks.named),))
+            self._moved(place)
+        return bool(self._waiting)
+
+    def _note(self, what: Concern, place: Place, links: tuple[CycleLink, ...]) -> None:
+        bound, _ = self._places[place.what].waits_at(place)
+        ms, by = round(1_000 * (self._clock.monotonic() - place.since_s)), Borrower(caller=place.caller)
+        said = _said(place.what, bound)
+        self._looks.noted_to(Note(what=what, resource=said, kind=KIND, by=by, ms=ms, cycle=links))
 
     # What the wait graph asks
 
     def waits(self) -> Iterator[Wait]:
-        for what, places in self._places.items():
-            for key, room in places.rooms.items():
-                yield from self._line(what, key, room)
+        for key, room in self._used_lines():
+            yield from self._line(key, room)
 
     def lines_for(self, node: Node) -> Iterator[tuple[Hashable, Iterable[Wait]]]:
         """The lines at the bounds against which something counts that comes back with this node."""
-        for what, places in self._places.items():
-            for key, room in places.rooms.items():
-                if room.line and any(node in self._nodes(holder) for holder in room.holders):
-                    yield (what, *key), self._line(what, key, room)
+        for key, room in self._used_lines():
+            if any(node in self._nodes(holder) for holder in room.holders):
+                yield key, self._line(key, room)
 
-    def _line(self, what: What, key: tuple[str, str], room: Room[Place]) -> Iterator[Wait]:
-        """All that wait at one bound wait for the same."""
+    def _used_lines(self) -> list[tuple[tuple[What, str, str], Room[Place]]]:
+        if self._lines:
+            self._lines = {key: room for key, room in self._lines.items() if room.line}
+        return list(self._lines.items())
+
+    def _wait(self, place: Place) -> Wait:
+        bound, _ = self._places[place.what].waits_at(place)
+        key = (place.what, bound.scope, bound.name)
+        return next(self._line(key, self._lines[key], [place]))
+
+    def _line(
+        self, key: tuple[What, str, str], room: Room[Place], these: Iterable[Place] | None = None
+    ) -> Iterator[Wait]:
+        """These that wait at one bound, or all, but those that are about to leave the line: all wait for the same."""
         blockers = [node for holder in room.holders for node in self._nodes(holder)]
         callers = [holder.caller for holder in room.holders]
-        said = _said(what, Bound(*key, room.size))
-        for place in room.line:
-            future = self._waiting.get(place)  # none of one that is about to leave the line
-            if future is not None and not future.done():
-                yield Wait(place.task, place.caller, said, blockers, callers, True, self._behind(place), (what, *key))
+        said = _said(key[0], Bound(*key[1:], room.size))
+        for place in filter(self._is_waiting, room.line) if these is None else these:
+            yield Wait(place.task, place.caller, said, blockers, callers, True, self._behind(place), key)
+
+    def _is_waiting(self, place: Place) -> bool:
+        """Whether it stands in line, and was not let in, refused or cancelled meanwhile."""
+        future = self._waiting.get(place)
+        return future is not None and not future.done()
 
     def _behind(self, place: Place) -> list[Node]:
         caller = place.caller
@@ -225,11 +256,12 @@ class Ledger:
     # Bytes
 
     async def _measured(self, bound: Bound) -> int:
-        """What all that lives there takes now. It is looked at one after the other; who goes meanwhile counts no more."""
+        """What all that lives there takes now. It is looked at one after the other; who goes meanwhile counts no more, and
+        what cannot be measured takes what it took before."""
         counted = self._bytes.get((bound.scope, bound.name), {})
         for place in list(counted):
-            size = await place.bytes_of() if place.bytes_of is not None else 0
-            if place in counted:
+            size = await place.bytes_of() if place.bytes_of is not None else None
+            if size is not None and place in counted:
                 counted[place] = size
         return sum(counted.values())
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from agentos.clock import Clock
+from agentos.components import Pattern
 from agentos.errors import ResourceBroken
 from agentos.resources.borrowing import Bounds, Factory
 from agentos.resources.handles import Handles, words_of
@@ -97,3 +98,10 @@ class CommonHandle(Handles[H]):
         self.broken += 1
         if id(handle) not in self._out:
             self._end(handle)
+
+
+def handles_of(name: str, pattern: Pattern, factory: Factory[H], bounds: Bounds, clock: Clock) -> Handles[H]:
+    """The handles of a resource that is used in this way."""
+    if pattern in (Pattern.READ_WRITE, Pattern.STATELESS):
+        return CommonHandle(name, factory, bounds, clock)
+    return Handles(name, factory, bounds, clock, idles=pattern is Pattern.POOL)

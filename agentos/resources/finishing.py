@@ -21,7 +21,7 @@ async def finish(work: Awaitable[Any], limit_s: float | None, limit: str = "") -
     if not task.done():
         task.cancel()
         cancelled = await _wait(task, STOP_S) or cancelled
-        task.add_done_callback(_seen)
+        task.add_done_callback(unheard)
         return TimeoutError(f"not given back within {limit_s:g} s ({limit})"), cancelled
     if task.cancelled():
         return RuntimeError("it cancelled itself"), cancelled
@@ -41,7 +41,7 @@ async def _wait(task: asyncio.Future[Any], limit_s: float | None) -> asyncio.Can
     return cancelled
 
 
-def _seen(task: asyncio.Future[Any]) -> None:
-    """What it says after its time interests nobody, not even the loop."""
-    if not task.cancelled():
-        task.exception()
+def unheard(future: asyncio.Future[Any]) -> None:
+    """A callback for what nobody may wait for any more: its error is no one's to hear, not even the loop's."""
+    if not future.cancelled():
+        future.exception()

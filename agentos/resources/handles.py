@@ -9,15 +9,15 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from agentos.clock import Clock, Timer
 from agentos.errors import ResourceBroken, ResourceClosed
-from agentos.resources.account import Account, Place, What, asked_for, making
+from agentos.resources.account import Place, making
 from agentos.resources.borrowing import Bounds, Factory, Takes
 from agentos.resources.finishing import finish
-from agentos.resources.wait_graph import Node
+from agentos.resources.handle_places import HandlePlaces
 from agentos.resources.waited import waited_for
 
 H = TypeVar("H")
@@ -34,12 +34,8 @@ class Handles(Generic[H]):
 
     def __init__(self, name: str, factory: Factory[H], bounds: Bounds, clock: Clock, *, idles: bool) -> None:
         self.name, self.factory, self.bounds, self.clock = name, factory, bounds, clock
-        self._is_pool, self._idle_s = idles, bounds.idle_s if idles else None
-        self.account: Account | None = None
-        """On whose account they are made; without one, on that of whoever has one made."""
-        self.users: Callable[[], Iterable[Node]] = tuple
-        """The tasks that have one."""
-        self._places: dict[int, list[Place]] = {}
+        self._idle_s = bounds.idle_s if idles else None
+        self.places: HandlePlaces[H] = HandlePlaces(self, is_pool=idles)
         self._free: deque[tuple[H, float]] = deque()
         self._out: dict[int, H] = {}
         self._again: dict[int, int] = {}  # how often more, where a factory gives one object several times
@@ -65,13 +61,14 @@ class Handles(Generic[H]):
 
     def takes(self) -> list[Takes]:
         """What each takes of the machine."""
-        takes = self.factory.takes
-        return [self._takes_of(takes, handle) for handle in self.all()] if takes is not None else []
+        return [self.takes_of(handle) for handle in self.all()] if self.factory.takes is not None else []
 
-    def _takes_of(self, takes: Callable[[H], Takes], handle: H) -> Takes:
+    def takes_of(self, handle: H) -> Takes:
         """Who looks at all resources is not to fail for one; it is told once."""
+        if self.factory.takes is None:
+            return Takes()
         try:
-            return takes(handle)
+            return self.factory.takes(handle)
         except Exception as error:
             if not self._takes_failed:
                 _log.warning("what resource %s takes is not known: %s", self.name, words_of(error))
@@ -121,20 +118,19 @@ class Handles(Generic[H]):
     async def make(self, until_s: float | None = None) -> H:
         """A new handle, within make_s. One that comes after all was closed is closed too: ResourceClosed.
 
-        Where handles are bounded it first has a place among them, waited for until until_s and for make_s at most: others may
-        wait for the same handle. Raises as `Place.take` does, and as check_bytes.
+        Where handles are bounded it first has a place among them; raises as `HandlePlaces.take` does.
         """
         self._check_open()
-        place = await self._place(until_s)
+        place = await self.places.take(until_s)
         try:
+            self._check_open()
             handle = await self._made(place)
         except BaseException:
             if place is not None:
                 place.give_back()
             raise
         if place is not None:
-            self._places.setdefault(id(handle), []).append(place)
-            place.bytes_of = lambda: self._bytes_of(handle)
+            self.places.keep(place, handle)
         if self.closed:
             await self._closed(handle)
         self._check_open()
@@ -197,12 +193,24 @@ class Handles(Generic[H]):
             self.broken += 1
 
     def _put(self, handle: H) -> None:
-        if self.closed or self._is_wanted_elsewhere(handle):
+        if self.closed or self.places.is_wanted(handle):
             self._end(handle)
             return
         self._free.append((handle, self.clock.monotonic()))
         if self._idle_s is not None and self._timer is None:
             self._timer = self.clock.call_later(self._idle_s, self._drop_idle)
+
+    def is_lent(self, handle: H) -> bool:
+        return id(handle) in self._out
+
+    def give_up(self, handle: H) -> bool:
+        """Closes one that nobody has, and says whether; handles may be equal and not the same."""
+        index = next((i for i, (kept, _) in enumerate(self._free) if kept is handle), None)
+        if index is None or self.is_lent(handle):
+            return False
+        del self._free[index]
+        self._end(handle)
+        return True
 
     def _drop_idle(self) -> None:
         """Closes those that nobody has had for idle_s; the least recently used stand first."""
@@ -218,7 +226,7 @@ class Handles(Generic[H]):
         if self.factory.close is not None:
             self._spawn(self._closed(handle))
         else:
-            self._give_place_back(handle)
+            self.places.give_back(handle)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -239,7 +247,7 @@ class Handles(Generic[H]):
                 return
             failure, cancelled = await finish(closing, self.bounds.close_s, "close_s")
         finally:
-            self._give_place_back(handle)
+            self.places.give_back(handle)
         if failure is not None:
             raise failure
         if cancelled is not None:
@@ -263,54 +271,6 @@ class Handles(Generic[H]):
             raise cancelled from failed
         if failed is not None:
             raise failed
-
-    # Its place among all that are bounded
-
-    async def _place(self, until_s: float | None) -> Place | None:
-        asked = asked_for(self.account)
-        if asked is None:
-            return None
-        wanted = f"a handle of {self.name}"
-        await asked.account.bearer.check_bytes(asked, wanted)
-        place = Place(asked, What.HANDLES, wanted)
-        if self._is_pool:
-            place.comes_back, place.spare = self._comes_back, lambda: self._spare(place)
-        left_s = self.bounds.make_s if until_s is None else until_s - self.clock.monotonic()
-        return await place.take(max(0.0, min(left_s, self.bounds.make_s)))
-
-    def _comes_back(self, place: Place) -> Iterable[Node]:
-        """One that is lent is free for others when its user goes on; one that nobody has is closed for who needs a place."""
-        lent = any(place in self._places.get(key, ()) for key in self._out)
-        return self.users() if lent else (place,)
-
-    def _spare(self, place: Place) -> bool:
-        """Closes a handle that nobody has, for somebody who waits for a place."""
-        for kept in self._free:
-            if place in self._places.get(id(kept[0]), ()) and id(kept[0]) not in self._out:
-                self._free.remove(kept)
-                self._end(kept[0])
-                return True
-        return False
-
-    def _is_wanted_elsewhere(self, handle: H) -> bool:
-        return self._is_pool and any(place.is_wanted for place in self._places.get(id(handle), ()))
-
-    def _give_place_back(self, handle: H) -> None:
-        places = self._places.get(id(handle))
-        if places:
-            places.pop().give_back()
-            if not places:
-                del self._places[id(handle)]
-
-    async def _bytes_of(self, handle: H) -> int:
-        """What it takes now; of one that cannot be measured, what was known before."""
-        if self.factory.measure is not None:
-            try:
-                return await self.factory.measure(handle)
-            except Exception as error:
-                _log.debug("a handle of resource %s could not be measured: %s", self.name, words_of(error))
-        takes = self.factory.takes
-        return (self._takes_of(takes, handle).bytes or 0) if takes is not None else 0
 
 
 def words_of(error: Exception) -> str:

@@ -48,6 +48,8 @@ class Lookout:
         self.graph = graph
         self.graph.places.append(self)
         self.slots: Slots | None = None
+        self.bounds: list[Callable[[float], bool]] = []
+        """Where else there is waiting: each notes those that wait since before a time, and says whether anybody waits."""
         self.noted_to: Callable[[Note], None] = _logged
         self.above: Callable[[Caller], Iterable[Node]] = lambda caller: ()
         self.named: Callable[[Caller | None], CycleCall] = call_alone
@@ -73,7 +75,7 @@ class Lookout:
 
     def note_left(self, caller: Caller) -> None:
         """What a call that has ended still holds, by a task that it left behind, is a leak."""
-        for shared in self._living():
+        for shared in dict.fromkeys(shared for held in self._held.values() for shared in held):
             for lease in shared.leases[0]:
                 if lease.by.caller == caller:
                     lease.warned = True
@@ -83,7 +85,8 @@ class Lookout:
         """Goes on as long as anybody holds or waits."""
         self._timer = None
         now = self._clock.monotonic()
-        used = False
+        waited = [look(now - self._wait_warn_s) for look in self.bounds]
+        used = any(waited)
         starved: list[tuple[Shared[Any], Lease[Any]]] = []
         for shared in self._living():
             holders, waiters = shared.leases

@@ -5,16 +5,18 @@ There is one scope for a call, and one for all else. Nothing is noted, and nobod
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 from agentos.clock import SystemClock
-from agentos.components import Access
 from agentos.ids import RandomIds
+from agentos.resources.borrowing import PROGRAM, Borrower
 from agentos.resources.kinds.known import KNOWN
+from agentos.resources.loans import Loans
 from agentos.resources.registry import ResourceKind, Resources
-from agentos.resources.scope import Level, Scope, level_named
+from agentos.resources.scope import Level, Scope
+from agentos.resources.shared import Shared
 
 WARN_S = 60.0
 """After which a holder or a waiter is told of in the log of the program."""
@@ -36,43 +38,35 @@ class OutsideResources:
             self.table.shut()
 
 
-class OutsideLoans:
-    """What one call borrows: the two methods of `agentos.ports.CallContext`. declared are the kinds of its own toolbox."""
+class OutsideLoans(Loans):
+    """What one call borrows; its context derives from this. declared are the kinds of its own toolbox."""
 
     def __init__(self, resources: OutsideResources, name: str, declared: Mapping[str, ResourceKind]) -> None:
-        self._resources, self._declared = resources, declared
+        self._loop = asyncio.get_running_loop()
+        self._resources, self._declared_kinds = resources, declared
         self._scope = Scope(Level.CALL, name, resources.scope)
 
-    @asynccontextmanager
-    async def borrow(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AsyncIterator[Any]:
-        if name in self._declared:
-            async with self.resource(name, access=access, timeout_s=timeout_s) as handle:
-                yield handle
-            return
-        shared = self._resources.table.find(name, self._scope)
-        async with shared.borrow(access=access, timeout_s=timeout_s) as handle:
-            yield handle
+    @property
+    def borrower(self) -> Borrower:
+        return PROGRAM
 
-    @asynccontextmanager
-    async def resource(
-        self,
-        kind: str,
-        name: str = "",
-        *,
-        scope: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        access: Access = Access.WRITE,
-        timeout_s: float | None = None,
-    ) -> AsyncIterator[Any]:
-        known = self._declared.get(kind) or self._resources.table.kind(kind)
-        level = level_named(scope, kind)
-        level = known.level if level is None else level
-        within = self._scope if level is Level.CALL else self._resources.scope
-        shared = await self._resources.table.ensure(within, known, name, options or {})
-        async with shared.borrow(access=access, timeout_s=timeout_s) as handle:
-            yield handle
-
-    async def close(self) -> None:
+    async def give_back(self) -> None:
+        """At the end of the call: what lived in its scope."""
         await self._scope.close()
+
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def _declared(self, name: str) -> ResourceKind | None:
+        return self._declared_kinds.get(name)
+
+    def _found(self, name: str) -> Shared[Any]:
+        return self._resources.table.find(name, self._scope)
+
+    async def _ensured(
+        self, kind: str | ResourceKind, name: str, level: Level | None, options: Mapping[str, Any]
+    ) -> Shared[Any]:
+        table = self._resources.table
+        known = kind if isinstance(kind, ResourceKind) else table.kind(kind)
+        in_call = (known.level if level is None else level) is Level.CALL
+        return await table.ensure(self._scope if in_call else self._resources.scope, known, name, options)

@@ -36,20 +36,20 @@ class PlaceStatistics(msgspec.Struct, frozen=True):
 
 class Places(Generic[K]):
     """bounds_of: the bounds that one falls under, the narrowest first, asked once, as it comes; order makes the order of one
-    room's line; granted is called when one that was refused has its place."""
+    room's line; granted is called when one that was refused has its place, moved, if given, when it came in at one bound
+    and waits at the next."""
 
     def __init__(
         self,
         bounds_of: Callable[[K], Sequence[Bound]],
         order: Callable[[], Order[K]],
         granted: Callable[[K], None],
+        moved: Callable[[K], None] | None = None,
     ) -> None:
-        self._bounds_of, self._order, self._granted = bounds_of, order, granted
+        self._bounds_of, self._order, self._granted, self._moved = bounds_of, order, granted, moved
         self._rooms: dict[tuple[str, str], Room[K]] = {}
         self._ways: dict[K, Sequence[Bound]] = {}
         self._inside: set[K] = set()
-        self.moved: Callable[[K], None] | None = None
-        """Hears of one that came in at one bound and waits at the next."""
 
     def take(self, who: K, *, free: bool = False) -> bool:
         """Whether it has its place now. A no puts it in line once; asking again asks for the same place. With free, it
@@ -61,6 +61,7 @@ class Places(Generic[K]):
             self._ways[who] = ()
         elif who not in self._ways:
             self._ways[who] = self._bounds_of(who)
+            self._resize(self._ways[who])
         return self._goes_on(who)
 
     def leave(self, who: K) -> None:
@@ -69,17 +70,21 @@ class Places(Generic[K]):
         if way is None:
             return
         self._inside.discard(who)
-        for scope, name, _ in way:
-            room = self._rooms.get((scope, name))
-            if room is None:
-                continue
-            for came in room.leave(who):
-                if self._goes_on(came):
-                    self._granted(came)
-                elif self.moved is not None:
-                    self.moved(came)
-            if not room.holders and not room.line:
-                del self._rooms[scope, name]
+        rooms = [room for bound in way if (room := self._rooms.get(bound[:2])) is not None]
+        self._come_in([came for room in rooms for came in room.leave(who)])  # once it is gone from all of them
+        for bound in way:
+            room = self._rooms.get(bound[:2])
+            if room is not None and not room.holders and not room.line:
+                del self._rooms[bound[:2]]
+
+    def ask_bounds_again(self) -> None:
+        """Bounds have changed: who waits and falls under others than when it came stands in line anew."""
+        others = [who for who in self if self.waits(who) and list(self._bounds_of(who)) != list(self._ways[who])]
+        for who in others:
+            self.leave(who)
+        for who in others:
+            if self.take(who):
+                self._granted(who)
 
     def holds(self, who: K) -> bool:
         return who in self._inside
@@ -121,15 +126,26 @@ class Places(Generic[K]):
     def _goes_on(self, who: K) -> bool:
         """As far as there is room. Whether it is inside all."""
         for bound in self._ways[who]:
-            if not self._room(bound).take(who):
+            room = self._rooms.get(bound[:2])
+            if room is None:
+                room = self._rooms[bound[:2]] = Room(bound.size, order=self._order())
+            if not room.take(who):
                 return False
         self._inside.add(who)
         return True
 
-    def _room(self, bound: Bound) -> Room[K]:
-        """A bound that has changed counts from here on; who is inside stays."""
-        room = self._rooms.get((bound.scope, bound.name))
-        if room is None:
-            room = self._rooms[bound.scope, bound.name] = Room(bound.size, order=self._order())
-        room.size = bound.size
-        return room
+    def _come_in(self, came: Sequence[K]) -> None:
+        """They came in at one of their bounds, and go on to the next."""
+        for who in came:
+            if self._goes_on(who):
+                self._granted(who)
+            elif self._moved is not None:
+                self._moved(who)
+
+    def _resize(self, way: Sequence[Bound]) -> None:
+        """A bound that has changed counts from here on: who is inside stays, who waits for what there is more of comes in."""
+        for scope, name, size in way:
+            room = self._rooms.get((scope, name))
+            if room is not None and room.size != size:
+                room.size = size
+                self._come_in(room.let_in())

@@ -23,7 +23,7 @@ from agentos.resources.lease import Lease
 from agentos.resources.lookout import Lookout
 from agentos.resources.room import Order
 from agentos.resources.rows import ResourceRow, row_of
-from agentos.resources.scope import Level, Release, Scope
+from agentos.resources.scope import Level, Scope
 from agentos.resources.shared import Shared
 from agentos.resources.wait_graph import WaitGraph
 
@@ -50,7 +50,8 @@ class _Living:
     scope: Scope
     shared: Shared[Any]
     since: Micros
-    release: Release | None = None
+    number: int = 0
+    """That of its release in its scope."""
     adopted: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -183,7 +184,7 @@ class Resources:
     async def close(self, id_: ResourceId) -> None:
         """Ends one before its scope does. Raises as its handles do when they cannot be closed."""
         living = self._living.get(id_)
-        if living is not None and living.release is not None and living.scope.take_back(living.release):
+        if living is not None and living.scope.take_back(living.number):
             await self._end(living)
 
     async def release(self, scope: Scope) -> int:
@@ -237,8 +238,7 @@ class Resources:
     def _put(self, scope: Scope, shared: Shared[Any], *, adopted: bool = False) -> None:
         id_ = ResourceId(self._ids.new(Kind.RESOURCE))
         living = _Living(id_, scope, shared, self._clock.now(), adopted=adopted)
-        release = living.release = lambda: self._end(living)
-        scope.push(f"{shared.kind} {shared.name}", release)
+        living.number = scope.push(f"{shared.kind} {shared.name}", lambda: self._end(living))
         self._living[id_] = living
         self._of[id(shared)] = id_
         self._names.setdefault(scope.path, {})[shared.name] = living

@@ -69,9 +69,10 @@ class Room(Generic[K]):
         if self.line.pop(who, None) is not None and self.order is not None:
             self.order.left(who)
         self.holders.pop(who, None)
-        return self._let_in() if self.line else []
+        return self.let_in() if self.line else []
 
-    def _let_in(self) -> list[K]:
+    def let_in(self) -> list[K]:
+        """Has those in line come in that fit now; gives them, in their order."""
         came: list[K] = []
         while self.line:
             who = self._next()

@@ -44,7 +44,18 @@ class Scope:
     One that has begun to end takes nothing more; whoever asks for its level and name gets a new one beside it.
     """
 
-    __slots__ = ("_children", "_ended", "_releases", "closed", "level", "parent", "path", "release_s")
+    __slots__ = (
+        "_children",
+        "_ended",
+        "_number",
+        "_pushed",
+        "_releases",
+        "closed",
+        "level",
+        "parent",
+        "path",
+        "release_s",
+    )
 
     def __init__(self, level: Level, name: str, parent: Scope | None = None, release_s: float = 10.0) -> None:
         self.level = level
@@ -53,12 +64,13 @@ class Scope:
         self.closed = False
         self.parent = parent
         self._ended: asyncio.Future[None] | None = None
-        self._releases: list[tuple[str, Release | Scope]] = []
+        self._releases: dict[int, tuple[str, Release | Scope]] = {}
+        self._pushed = self._number = 0
         self._children: dict[tuple[Level, str], Scope] = {}
         if parent is not None:
             if parent.level >= level:
                 raise ValueError(f"a {level.name} scope cannot be inside a {parent.level.name} scope")
-            parent._add(name, self)
+            self._number = parent._add(name, self)
             parent._children[level, name] = self
 
     def child(self, level: Level, name: str) -> Scope:
@@ -73,28 +85,28 @@ class Scope:
     @property
     def children(self) -> tuple[Scope, ...]:
         """The scopes right inside this one that have something open, oldest first; those too that are about to end."""
-        return tuple(release for _, release in self._releases if isinstance(release, Scope))
+        return tuple(release for _, release in self._releases.values() if isinstance(release, Scope))
 
-    def push(self, name: str, release: Release) -> None:
-        """Has something released when the scope ends. Raises ResourceScopeInvalid when it has ended."""
-        self._add(name, release)
+    def push(self, name: str, release: Release) -> int:
+        """Has something released when the scope ends. Gives its number, to take it back by. Raises ResourceScopeInvalid when
+        the scope has ended."""
+        return self._add(name, release)
 
-    def take_back(self, release: Release | Scope) -> bool:
-        """Whether the scope would have released it; from here on that is the caller's to do."""
-        kept = [pair for pair in self._releases if pair[1] is not release]
-        found = len(kept) < len(self._releases)
-        self._releases = kept
-        return found
+    def take_back(self, number: int) -> bool:
+        """Whether the scope would have released what has this number; from here on that is the caller's to do."""
+        return self._releases.pop(number, None) is not None
 
-    def _add(self, name: str, release: Release | Scope) -> None:
+    def _add(self, name: str, release: Release | Scope) -> int:
         if self.closed:
             raise ResourceScopeInvalid(name, "/".join(self.path), "it has ended, and would never release it")
-        self._releases.append((name, release))
+        self._pushed += 1
+        self._releases[self._pushed] = (name, release)
+        return self._pushed
 
     @property
     def open(self) -> int:
         """How many things it still has to give back, those of its children included."""
-        return sum(release.open if isinstance(release, Scope) else 1 for _, release in self._releases)
+        return sum(release.open if isinstance(release, Scope) else 1 for _, release in self._releases.values())
 
     async def close(self) -> None:
         """Releases everything, newest first, each within release_s; one failure stops nothing.
@@ -114,10 +126,10 @@ class Scope:
         failures: list[tuple[str, BaseException]] = []
         cancelled: asyncio.CancelledError | None = None
         while self._releases:
-            name, release = self._releases.pop()
+            _, (name, release) = self._releases.popitem()
             cancelled = await self._release(name, release, failures) or cancelled
         if self.parent is not None:
-            self.parent.take_back(self)
+            self.parent.take_back(self._number)
         if self._ended is not None:
             self._ended.set_result(None)
         failed = ReleaseFailed("/".join(self.path), failures) if failures else None

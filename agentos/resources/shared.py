@@ -15,19 +15,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from agentos.clock import Clock, SystemClock
 from agentos.components import Access, Concern, CycleLink, Pattern
-from agentos.errors import (
-    ResourceAccessTimeout,
-    ResourceBusy,
-    ResourceClosed,
-    ResourceDeadlock,
-    ResourceUpgradeRefused,
-)
+from agentos.errors import ResourceAccessTimeout, ResourceBusy, ResourceClosed, ResourceDeadlock, ResourceUpgradeRefused
 from agentos.ids import Micros
 from agentos.resources.account import Account
 from agentos.resources.borrowing import PROGRAM, Borrower, Borrowing, Bounds, Factory, Note, SharedStatistics, Takes
-from agentos.resources.common_handle import CommonHandle
-from agentos.resources.cycle import sentences
-from agentos.resources.handles import Handles
+from agentos.resources.common_handle import handles_of
+from agentos.resources.cycle import NAMED_MAX, sentences
+from agentos.resources.finishing import unheard
 from agentos.resources.lease import Lease, LeaseNow
 from agentos.resources.room import Order, Room
 from agentos.resources.waited import attach_waiting
@@ -83,15 +77,15 @@ class Shared(Generic[H]):
         self._room: Room[Lease[Any]] = Room(
             self.size or NO_BOUND, read_write=pattern is Pattern.READ_WRITE, order=order
         )
-        self._handles = _handles(name, pattern, factory, self.bounds, self.clock)
-        self._handles.users = lambda: [lease.task for lease in self._room.holders]
+        self._handles = handles_of(name, pattern, factory, self.bounds, self.clock)
+        self._handles.places.users = lambda: [lease.task for lease in self._room.holders]
         self._drained: asyncio.Future[None] | None = None
         self._borrowed = 0
         self._waited_s = 0.0
 
     def count_on(self, account: Account | None) -> None:
         """Has the handles that are made from here on count on this account."""
-        self._handles.account = account
+        self._handles.places.account = account
 
     async def open(self) -> None:
         """Makes the first handle, so that a factory which cannot make any is known at once. Raises what it raises."""
@@ -180,6 +174,7 @@ class Shared(Generic[H]):
         self.closed = True
         for lease in self._room.line:
             lease.refuse(ResourceClosed(self.name, self.scope))
+        self._handles.places.refuse(ResourceClosed(self.name, self.scope))
         try:
             await self._drain()
         finally:
@@ -233,9 +228,11 @@ class Shared(Generic[H]):
                 timer = self.clock.call_later(lease.timeout_s, lambda: self._expire(lease))
             await lease.future
         except BaseException as error:
-            _seen(lease.future)
+            if lease.future.done():  # who is cancelled and refused at once hears of the cancel alone
+                unheard(lease.future)
             if isinstance(error, asyncio.CancelledError):
-                attach_waiting(error, f"resource {self.name!r}, held by {', '.join(self._holders()) or 'nobody'}")
+                held_by = ", ".join(self._holders()[:NAMED_MAX]) or "nobody"
+                attach_waiting(error, f"resource {self.name!r}, held by {held_by}")
             self.leave(lease)
             raise
         finally:
@@ -316,15 +313,3 @@ class Shared(Generic[H]):
 def _done(future: asyncio.Future[None] | None) -> None:
     if future is not None and not future.done():
         future.set_result(None)
-
-
-def _seen(future: asyncio.Future[None]) -> None:
-    """Who is cancelled and refused at once hears of the cancel alone."""
-    if future.done() and not future.cancelled():
-        future.exception()
-
-
-def _handles(name: str, pattern: Pattern, factory: Factory[H], bounds: Bounds, clock: Clock) -> Handles[H]:
-    if pattern in (Pattern.READ_WRITE, Pattern.STATELESS):
-        return CommonHandle(name, factory, bounds, clock)
-    return Handles(name, factory, bounds, clock, idles=pattern is Pattern.POOL)

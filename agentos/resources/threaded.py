@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, TypeVar
 
+from agentos.errors import ToolError
+
 H = TypeVar("H")
 _threads: dict[Hashable, Hashable] = {}
 """The tasks that threads wait for, or other tasks by means that are not seen here. A context variable would go on to tasks
@@ -80,3 +82,16 @@ def lent_to_thread(
         raise
     finally:
         ask_loop(loop, leave())
+
+
+def check_in_thread(loop: asyncio.AbstractEventLoop, method: str, instead: str) -> None:
+    """Raises ToolError on the loop, which would wait for itself."""
+    if running_loop() is loop:
+        raise ToolError(f"{method} is for a sync tool, which runs in a thread; here, {instead}")
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -22,10 +22,15 @@ class Looks:
     def __init__(self) -> None:
         self.graph = WaitGraph()
         self.notes: list[Note] = []
+        self.bounds: list[Callable[[float], bool]] = []
+        self.begun = False
         self.noted_to: Callable[[Note], None] = self.notes.append
         self.stands_above: dict[Caller, list[Node]] = {}
         self.above: Callable[[Caller], Iterable[Node]] = lambda caller: self.stands_above.get(caller, [])
         self.named: Callable[[Caller | None], CycleCall] = call_alone
+
+    def begin(self) -> None:
+        self.begun = True
 
 
 class Counted:

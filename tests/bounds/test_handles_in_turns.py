@@ -10,7 +10,7 @@ import pytest
 
 from agentos.components import Pattern
 from agentos.ports import CallContext
-from agentos.resources import Factory, ResourceKind
+from agentos.resources import Factory, ResourceKind, Shared
 from agentos.resources.account import asked_now
 from agentos.settings import Settings
 from tests.resources.lending import notes_of, printer
@@ -191,6 +191,43 @@ async def test_bytes_are_looked_at_before_more_is_made(tmp_path: Path) -> None:
         await here.kernel.release(conversation.id)
         assert (await here.kernel.top()).limits == ()
         await other.close()
+
+
+async def test_a_call_that_waits_for_long_is_an_entry_and_lsof_shows_whose_it_is() -> None:
+    door = DOOR.new()
+
+    async def connect(context: CallContext) -> str:
+        async with context.borrow("connections") as handle:
+            return str(handle)
+
+    async def make() -> str:
+        return "connected"
+
+    options = {"settings": Settings(handles_max=1, wait_warn_s=10)}
+    async with lab(
+        Mind(calls(call("one_folder")), calls(call("connect"))), [one_folder, connect], options=options
+    ) as here:
+        first, second = await here.start(), await here.start()
+        asked = [asyncio.create_task(first.ask("go"))]
+        await settled(here.kernel)
+        connections = Shared("connections", "database", Pattern.POOL, Factory(make))
+        here.kernel.resources.adopt(here.kernel.scope, connections)
+        asked.append(asyncio.create_task(second.ask("go")))
+        await settled(here.kernel)
+        (shown,) = [one for one in await here.kernel.lsof() if one.kind == "bound"]
+        early = await notes_of(second)
+        await here.advance(10)
+        await here.advance(5)
+        door.set()
+        await asyncio.gather(*asked)
+        noted = [what for _, what in await notes_of(second)]
+
+        assert [one.frames[0] for one in shown.waiters] == [second.id]
+        assert (early, [(one.what.value, one.resource, one.of) for one in noted]) == (
+            [],
+            [("starved", "handles_max", "bound")],
+        )
+        assert [text for _, text in await results(second)] == ["connected"]
 
 
 async def test_a_call_whose_time_is_over_while_it_waits_is_told_for_what() -> None:

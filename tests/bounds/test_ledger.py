@@ -8,6 +8,8 @@ import pytest
 
 from agentos.errors import ResourceAccessTimeout, ResourceDeadlock, ResourceLimitReached
 from agentos.resources.account import Account, Place, What
+from agentos.resources.borrowing import Caller
+from agentos.resources.wait_graph import Node
 from tests.bounds.ledger import Counted, spin
 
 
@@ -193,4 +195,64 @@ async def test_who_is_cancelled_at_any_moment_leaves_no_trace(step: int) -> None
 
     assert first.cancelled()
     assert second.exception() is None
+    assert here.ledger.uses() == []
+
+
+async def test_who_waits_for_long_is_noted_once_and_by_whom_it_is_held_up() -> None:
+    here, door = Counted(program=1), asyncio.Event()
+    holder = asyncio.create_task(use(here, here.account(call=1), door))
+    await spin()
+    waiter = asyncio.create_task(use(here, here.account(log="b", call=2), door))
+    await spin()
+    (look,) = here.looks.bounds
+    assert here.looks.begun
+    here.clock.advance(10)
+    early = (look(here.clock.monotonic() - 11), list(here.looks.notes))
+    late = [look(here.clock.monotonic() - 10) for _ in range(2)]
+    door.set()
+    await asyncio.gather(holder, waiter)
+
+    (note,) = here.looks.notes
+    assert (early, late) == ((True, []), [True, True])
+    assert (note.what.value, note.resource, note.kind) == ("starved", "processes_max", "bound")
+    assert (note.by.caller, note.ms, [one.call for link in note.cycle for one in link.holders]) == (
+        ("b", 2),
+        10_000,
+        ["call__1"],
+    )
+    assert not look(here.clock.monotonic())
+
+
+async def test_a_circle_that_closed_while_it_waited_ends_when_it_is_looked_at() -> None:
+    here = Counted(program=1)
+    outer, inner = here.account(call=3, ends=("log", 3)), here.account(call=5, ends=("log", 5))
+    place = await here.place(outer, used=False).take()
+    waiter = asyncio.create_task(here.place(inner).take())
+    await spin()
+    waiting = not waiter.done()
+    here.looks.stands_above["log", 5] = [("log", 3)]
+    here.looks.bounds[0](here.clock.monotonic())
+    await asyncio.gather(waiter, return_exceptions=True)
+    place.give_back()
+
+    assert waiting
+    assert isinstance(waiter.exception(), ResourceDeadlock)
+    assert here.held == {}
+
+
+async def test_one_more_that_waits_costs_no_more_than_the_first() -> None:
+    here, door, asked = Counted(program=8), asyncio.Event(), list[Caller]()
+
+    def above(caller: Caller) -> list[Node]:
+        asked.append(caller)
+        return []
+
+    here.looks.above = above
+    tasks = [asyncio.create_task(use(here, here.account(log=f"{n}", call=n), door)) for n in range(1_008)]
+    await spin(3)
+    (full,) = here.ledger.uses()
+    door.set()
+    await asyncio.gather(*tasks)
+
+    assert (full.held, len(full.waiters), len(asked)) == (8, 1_000, 1_000)
     assert here.ledger.uses() == []

@@ -12,6 +12,7 @@ from agentos.components import ToolboxSharing
 from agentos.events.model import ModelRequest, Role
 from agentos.ports import CallContext
 from agentos.settings import Settings
+from tests.resources.lending import notes_of
 from tests.support import Lab, Mind, call, calls, lab, settled
 
 Others = dict[str, tuple[Mind, Mapping[str, Any]]]
@@ -150,3 +151,27 @@ async def test_calls_in_a_shared_toolbox_share_by_weight() -> None:
         shared = [who.rstrip("0123456789") for who in works.began[1:33]]
 
         assert 23 <= shared.count("heavy") <= 25
+
+
+@pytest.mark.parametrize(
+    ("bounds", "bound"), [({"calls_max": 1}, "calls_max"), ({"agent_calls_max": 1}, "agent_calls_max:main")]
+)
+async def test_a_call_that_waits_long_at_a_bound_is_an_entry_once(bounds: dict[str, Any], bound: str) -> None:
+    works = Works()
+    options = {"settings": Settings(**bounds, wait_warn_s=10)}
+    async with lab(mind(), [works.work], options=options) as here:
+        first, second = await here.start(), await here.start()
+        asked = [asyncio.create_task(first.ask("a"))]
+        await settled(here.kernel)
+        asked.append(asyncio.create_task(second.ask("b")))
+        await here.advance(5)
+        early = await notes_of(second)
+        for _ in range(5):
+            await here.advance(5)
+        await end_all(here, works)
+        await asyncio.gather(*asked)
+        noted = [what for _, what in await notes_of(second)]
+
+        assert (early, [(one.what.value, one.resource, one.of) for one in noted]) == ([], [("starved", bound, "bound")])
+        assert [holder.agent for link in noted[0].cycle for holder in link.holders] == ["main"]
+        assert await notes_of(first) == []

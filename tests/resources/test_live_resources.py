@@ -10,7 +10,7 @@ from agentos.components import Access, Awaited, Held, Pattern, ResourceState, To
 from agentos.ids import Kind, agent_id, hashed_id
 from agentos.kernel.lsof import OpenResource
 from agentos.resources import Borrower, Factory, Level, Takes
-from agentos.testing.invariants import live_is_empty, live_is_true
+from agentos.testing.live_invariants import live_is_empty, live_is_true
 from agentos.toolboxes.python import tool
 from tests.support import Lab, Life, Mind, call, calls, lab, settled, until
 
