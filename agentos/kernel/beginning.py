@@ -58,8 +58,13 @@ class Beginning:
 
 
 def tenant_of(text: str | None) -> Name | None:
-    """The tenant that somebody names. Raises InputRefused for what is no name: it is none's text, and kept in the open."""
-    if text is None or is_name(text):
-        return Name(text) if text is not None else None
+    """The tenant that somebody names, or none. Raises InputRefused as `tenant_named`."""
+    return tenant_named(text) if text is not None else None
+
+
+def tenant_named(text: str) -> Name:
+    """Raises InputRefused for what is no name: it is none's text, and kept in the open."""
+    if is_name(text):
+        return Name(text)
     instead = f", such as {name_of(text)!r}" if text else "; without one, leave it out"
     raise InputRefused(f"tenant {text[:80]!r} is no name (letters, digits and _.:/@+-, at most 128){instead}")

@@ -6,6 +6,8 @@ from __future__ import annotations
 import msgspec
 
 from agentos.components import Shares
+from agentos.errors import ResourceNotFound
+from agentos.ids import Kind, agent_id, hashed_id, is_id
 from agentos.kernel.limiting import limits_of
 from agentos.kernel.lsof import OpenResource, concerning
 from agentos.kernel.machine import Machine
@@ -20,10 +22,17 @@ class ResourceCommands(Machine):
 
         They go on, and have it made anew when it is asked for. What is held has a moment to come back. A process that a
         toolbox consists of is let go too, and the next call starts another, also where it had given up. Says how many
-        things there were. Errors: ResourceNotFound when nothing was lent under this name; ReleaseFailed, StoreUnavailable.
+        things there were, 0 for one of these that was lent nothing.
+        Errors: ResourceNotFound when the store never had any such; ReleaseFailed, StoreUnavailable.
         """
         self._commands.check_open()
-        return await self._lending.release(name)
+        try:
+            return await self._lending.release(name)
+        except ResourceNotFound as error:
+            if await self._is_of_the_store(name):
+                return 0
+            known = {*error.known, *self.catalog.agents, *self.catalog.toolboxes}
+            raise ResourceNotFound(name, "the program", sorted(known)) from None
 
     async def lsof(self, of: str | None = None) -> list[OpenResource]:
         """What is open and who has it, resources and the slots of toolboxes. of: the id of a conversation, turn, call,
@@ -59,6 +68,12 @@ class ResourceCommands(Machine):
         """The weights that somebody has given and that are in force here."""
         self._commands.check_open()
         return self._shares.now()
+
+    async def _is_of_the_store(self, name: str) -> bool:
+        """Whether it names a conversation, an agent or a toolbox, of whatever process."""
+        if is_id(name, Kind.CONVERSATION):
+            return await self.store.log(name) is not None
+        return any([await self.store.log(log) is not None for log in (agent_id(name), hashed_id(Kind.TOOLBOX, name))])
 
     @property
     def turns_waiting(self) -> int:

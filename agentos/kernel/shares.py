@@ -5,8 +5,9 @@ from __future__ import annotations
 from agentos.components import Share, Shares
 from agentos.errors import UnknownAgent
 from agentos.events.kinds import SharesChanged
-from agentos.ids import Kind, LogId, Name, agent_id, hashed_id, name_of
+from agentos.ids import Kind, LogId, Name, agent_id, hashed_id
 from agentos.kernel.administration import Administration
+from agentos.kernel.beginning import tenant_named
 from agentos.kernel.catalog import Catalog
 from agentos.persistence.base import Store
 from agentos.resources.fairness import WEIGHT, Weights, check_weight
@@ -39,7 +40,7 @@ class LiveShares:
         if not tenant and not await self._is_known(name):
             raise UnknownAgent(name, list(self._catalog.agents))
         given = self._weights.tenants if tenant else self._weights.agents
-        given[name_of(name)] = float(weight)
+        given[tenant_named(name) if tenant else Name(name)] = float(weight)
         return await self._administration.tell(PROGRAM_LOG, Kind.PROGRAM, SharesChanged(), self.now())
 
     async def _is_known(self, slug: str) -> bool:

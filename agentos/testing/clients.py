@@ -15,7 +15,7 @@ from agentos.components import CallConfig, CallState, Resolution, TurnState, Ver
 from agentos.errors import ConversationBusy, ConversationClosed, KernelClosed, StoreUnavailable
 from agentos.events.entry import Registry
 from agentos.events.intake import Cancel, Control, ControlItem, Erase, Input, Item, Resolve
-from agentos.ids import ConversationId, LogId, call_id, log_and_seq, name_of
+from agentos.ids import ConversationId, Kind, LogId, call_id, log_and_seq, name_of
 from agentos.journal import decode_units
 from agentos.kernel import Kernel
 from agentos.kernel.inbox_items import inbox_row
@@ -44,6 +44,9 @@ WISHES = {
 ERASES = 0.01
 """How often a client has a conversation erased, beside what it wishes for."""
 
+TENANTS = ("acme", "globex", None)
+"""On whose account conversations are begun, in turn."""
+
 _CONTROLS = (Control.PAUSE, Control.PAUSE, Control.UNPAUSE, Control.UNPAUSE, Control.CLOSE)
 
 
@@ -52,6 +55,7 @@ class Clients:
 
     def __init__(self, random: Random, agents: tuple[str, ...], store: MemoryStore) -> None:
         self.conversations: list[ConversationId] = []
+        self.tenants: dict[ConversationId, str | None] = {}
         self.counts: Counter[str] = Counter()
         self.broken: list[str] = []
         self.inputs: dict[tuple[ConversationId, int], str] = {}
@@ -78,8 +82,8 @@ class Clients:
         match name:
             case "start":
                 key = f"key{random.randrange(5)}" if random.random() < 0.2 else None
-                agent = random.choice(self._agents)
-                self.do(name, lambda: self._start(kernel, agent, key))
+                agent, tenant = random.choice(self._agents), TENANTS[self._wishes % len(TENANTS)]
+                self.do(name, lambda: self._start(kernel, agent, key, tenant))
             case "send":
                 self.do(name, lambda: self._send(kernel, id_, text, None))
             case "send_keyed":
@@ -146,10 +150,11 @@ class Clients:
         except Exception as error:
             self.broken.append(f"a client that wished to {name} was told {type(error).__name__}: {error}")
 
-    async def _start(self, kernel: Kernel, agent: str, key: str | None) -> None:
-        id_ = (await kernel.start(agent, key)).id
+    async def _start(self, kernel: Kernel, agent: str, key: str | None, tenant: str | None) -> None:
+        id_ = (await kernel.start(agent, key, tenant=tenant)).id
         if id_ not in self.conversations:
             self.conversations.append(id_)
+        self.tenants[id_] = tenant
 
     async def _send(self, kernel: Kernel, id_: ConversationId, text: str, key: str | None) -> None:
         seq = await kernel.send(id_, text, key=key, ephemeral=_passes_by(text))
@@ -214,6 +219,7 @@ def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:
     """What clients were told and the store does not have."""
     lost = [id_ for id_ in clients.conversations if at_once(store.log(id_)) is None]
     broken = [f"{id_} was started, and is not stored" for id_ in lost]
+    broken += _on_another_account(clients, store)
     for (id_, seq), text in clients.inputs.items():
         stored = at_once(store.entries(id_, seq - 1, seq))
         texts = [body for entry in stored if entry.kind == "input.received" for _, _, _, body in entry.payloads]
@@ -224,6 +230,23 @@ def not_kept(clients: Clients, store: Store, registry: Registry) -> list[str]:
         if (found := _outcome(store, registry, log, seq)) != told:
             broken.append(f"{turn} ended as {told} for its client, and as {found} in the store")
     return broken
+
+
+def _on_another_account(clients: Clients, store: Store) -> list[str]:
+    """A conversation keeps the tenant that it was begun for, and all below it have that of their root."""
+    rows = at_once(store.logs(Kind.CONVERSATION.value))
+    tenants: dict[str, str | None] = {row.id: row.tenant for row in rows}
+    asked = {id_: tenants[id_] for id_ in clients.tenants if id_ in tenants}
+    broken = [
+        f"{id_} was begun for {clients.tenants[id_]}, and is on the account of {found}"
+        for id_, found in asked.items()
+        if found != clients.tenants[id_]
+    ]
+    return broken + [
+        f"{row.id} is on the account of {row.tenant}, its root {row.root} on that of {tenants[row.root]}"
+        for row in rows
+        if row.root is not None and tenants[row.root] != row.tenant
+    ]
 
 
 def _is_erased(store: Store, id_: ConversationId) -> bool:

@@ -33,7 +33,8 @@ from agentos.testing.clock import ManualClock
 from agentos.testing.dice import DiceHook, Ledger
 from agentos.testing.faults import FaultPlan, FaultyStore
 from agentos.testing.ids import SequentialIds, SequentialSalts
-from agentos.testing.invariants import InvariantBroken, scopes_are_owned, slots_are_held
+from agentos.testing.invariants import InvariantBroken, slots_are_held
+from agentos.testing.live_invariants import scopes_are_owned
 from agentos.testing.lives import die, one_life
 from agentos.testing.published import Published
 from agentos.testing.troupe import AGENTS, enter, moody
@@ -43,7 +44,15 @@ YIELDS = 12
 SETTLE_ROUNDS = 500
 CRASHES = 0.03
 SETTINGS = Settings(live_conversations_max=6, children_max=10, depth_max=3, snapshot_entries=40, inbox_max=8)
-BOUNDED = msgspec.structs.replace(SETTINGS, turns_max=2, agent_turns_max=1, calls_max=2, conversation_calls_max=1)
+BOUNDED = msgspec.structs.replace(
+    SETTINGS,
+    turns_max=2,
+    tenant_turns_max=1,
+    agent_turns_max=1,
+    calls_max=2,
+    tenant_calls_max=1,
+    conversation_calls_max=1,
+)
 """What every fifth seed has: turns and calls wait for their places, through faults and crashes."""
 RATES: dict[str, dict[str, float]] = {
     "store.append": {"before": 0.01, "after": 0.01, "conflict": 0.01, "later": 0.2, "later_before": 0.01},

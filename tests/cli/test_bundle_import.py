@@ -91,6 +91,6 @@ def test_unpause_is_a_word_to_whoever_runs_it(project: Cli) -> None:
     said = project("unpause", id_[-8:])
     told = project("unpause", id_, "--json").data
 
-    assert f"{id_}: unpaused" in said.err
+    assert f"{id_}: unpause is under way; the process that runs it takes it at once" in said.err
     assert told == {"conversation": id_, "posted": True, "taken_by": None}
     assert project.rows("select count(*) from inbox where kind = 'control'") == [(2,)]

@@ -123,7 +123,12 @@ def test_who_was_lent_nothing_gives_nothing_back_and_is_told_so(hosted: Cli, nam
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("dooors", "Did you mean doors?"), ("no-such-thing", "'agentos lsof' lists what is lent")]
+    ("name", "said"),
+    [
+        ("dooors", "Did you mean doors?"),
+        ("helpr", "Did you mean helper?"),  # which was never lent anything
+        ("no-such-thing", "'agentos lsof' lists what is lent"),
+    ],
 )
 def test_what_there_is_not_is_an_error_with_what_there_is(hosted: Cli, name: str, said: str) -> None:
     err = hosted.read("release", name, code=2).err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.support import Cli
 
 
@@ -23,3 +25,11 @@ def test_an_unknown_agent_and_a_missing_weight_are_told(project: Cli) -> None:
 
     assert "nobody" in nobody.err
     assert "say a weight" in missing.err
+
+
+@pytest.mark.parametrize("name", ["two words", ""])
+def test_what_no_conversation_can_be_begun_for_has_no_weight(project: Cli, name: str) -> None:
+    said = project("renice", name, "2", "--tenant", code=2)
+
+    assert f"tenant {name!r} is no name" in said.err
+    assert project("renice", "--json").data["tenants"] == {}

@@ -120,7 +120,8 @@ def test_lsof_of_who_has_nothing_says_so(hosted: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "code", "said"), [("dooors", 2, "Did you mean doors"), ("no-such-thing", 3, "no-such")]
+    ("named", "code", "said"),
+    [("dooors", 2, "Did you mean doors"), ("no-such-thing", 3, "nothing named 'no-such-thing' is open")],
 )
 def test_lsof_of_what_there_is_not_is_an_error(hosted: Cli, named: str, code: int, said: str) -> None:
     assert said in hosted.read("lsof", named, code=code).err

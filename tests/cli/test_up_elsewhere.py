@@ -90,7 +90,7 @@ def test_a_kernel_whose_place_is_taken_works_and_others_are_told_that_it_cannot_
         assert running.stderr is not None
         while "up: " not in (line := running.stderr.readline()):
             assert line, "it ended"
-        asked = [project(word, code=code).err for word, code in (("lsof", 1), ("top", 1), ("stop", 0))]
+        asked = [project(word, code=code).err for word, code in (("lsof", 1), ("top", 1), ("stop", 1))]
         sent = project("send", project.id("helper"), "-p", "later")
         project.until(partial(has_ended, project, 2))
         told(running, signal.SIGTERM)

@@ -51,3 +51,17 @@ def test_watch_ends_with_ctrl_c(project: Cli) -> None:
         _, err = watching.communicate(timeout=60)
 
     assert (watching.returncode, err) == (130, "")
+
+
+def test_what_was_said_and_waits_for_its_turn_is_not_settled(project: Cli) -> None:
+    """Who says something and watches sees what comes of it, though nobody has taken it yet."""
+    project("run", "-p", "hello")
+    id_ = project.id("helper")
+    project("send", id_, "-p", "later")
+    with project.start("watch", id_, "--after", "6", "--until-settled", "--json") as watching:
+        assert watching.stdout is not None
+        project("run", "--resume")
+        lines = [json.loads(line) for line in watching.stdout]
+        watching.wait(60)
+
+    assert [line["kind"] for line in lines if line["type"] == "entry"][-1:] == ["turn.finished"]

@@ -24,6 +24,9 @@ from tests.support import Mind
 FILES_MORE = 24
 """How many files the process may open yet, before all are taken."""
 
+FILES_OF_A_CROWD = 3_000
+"""Both ends of a thousand connections, and the rest of the process."""
+
 
 @contextmanager
 def no_files_left() -> Iterator[None]:
@@ -111,6 +114,19 @@ async def test_without_a_spare_file_the_door_rests_and_opens_again(
     assert read["pid"] == os.getpid()
 
 
+@pytest.fixture
+def _files_of_a_crowd() -> Iterator[None]:
+    """A plain user may open 1,024 files until he asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < FILES_OF_A_CROWD:
+        pytest.skip(f"this machine lets a process open {hard} files, and a crowd takes {FILES_OF_A_CROWD}")
+    if soft != resource.RLIM_INFINITY and soft < FILES_OF_A_CROWD:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_OF_A_CROWD, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("_files_of_a_crowd")
 async def test_a_thousand_that_stay_and_say_nothing_leave_a_kernel_serving(tmp_path: Path) -> None:
     async with listening(tmp_path, Mind(*["done"] * 20), control_connections_max=64) as kernel:
         id_ = await kernel.begin("main")

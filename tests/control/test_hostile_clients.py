@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import psutil
 import pytest
@@ -228,6 +229,25 @@ async def test_who_does_not_read_is_dropped_and_holds_up_nobody(tmp_path: Path) 
                 deaf.ask(number, "history", id=id_)
             assert await serves(kernel)
             await until(lambda: len(_connections(kernel)) == 0)
+
+
+async def test_who_does_not_read_holds_up_the_close_of_the_kernel_once_and_not_for_each_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last_words = create_autospec(Connection._answer, side_effect=Connection._answer)
+    monkeypatch.setattr(Connection, "_answer", last_words)
+    monkeypatch.setattr("agentos.kernel.control.connection.FLUSH_S", 0.1)
+    async with listening(tmp_path, Mind("x" * 1_000_000), control_output_bytes_max=1_024) as kernel:
+        id_ = await kernel.begin("main")
+        await kernel.ask(id_, "go")
+        async with Raw(path_of(kernel)) as deaf:
+            deaf.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            for number in range(1, 9):
+                deaf.ask(number, "history", id=id_)
+            await until(lambda: [len(one._requests) for one in _connections(kernel)] == [8])
+            await kernel.close(0)
+
+    assert last_words.await_count == 1
 
 
 async def test_who_reads_slowly_gets_everything(tmp_path: Path) -> None:

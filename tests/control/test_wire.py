@@ -17,6 +17,7 @@ from agentos.errors import (
     ControlRefused,
     ConversationBusy,
     EraseHasForks,
+    InputRefused,
     KernelClosed,
     SessionRefused,
     StoreBusy,
@@ -100,6 +101,13 @@ def test_every_class_of_ours_can_come_back(name: str) -> None:
 
     assert type(back) is getattr(errors, name)
     assert (str(back), vars(back)["conversation"]) == ("words", "x")
+
+
+def test_an_attribute_that_no_line_can_say_is_left_out() -> None:
+    error = InputRefused("no such weight")
+    error.weight, error.limit = float("nan"), 2.5  # type: ignore[attr-defined]
+
+    assert fault_of(error).attributes == {"limit": 2.5}
 
 
 def test_an_error_of_another_module_comes_as_what_it_is_of_ours() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -28,6 +29,8 @@ from agentos.interfaces.cli.output import hang_up, prepare_streams, say_error
 def main(argv: list[str] | None = None) -> int:
     """Runs one command and gives its exit code. No error shows a traceback unless AGENTOS_DEBUG asks for it."""
     prepare_streams()
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # as some services start what they start
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()

@@ -8,12 +8,11 @@ from typing import Any, Literal
 from agentos.components import Verdict
 from agentos.events.intake import Cancel
 from agentos.ids import Kind, LogId, Name, is_id, log_and_seq
-from agentos.interfaces.cli.controlling import HOW_TAKEN
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
-from agentos.interfaces.cli.running import given_to_owner
+from agentos.interfaces.cli.running import given_to_owner, how_taken
 from agentos.kernel import answer_item
 from agentos.kernel.reading import Reading, reading
 
@@ -92,11 +91,6 @@ async def cancel(conversation: str, /, *, json: Flag = False, here: Here) -> int
     else:
         say(f"{log} is {state}; there is nothing to cancel")
     return Exit.OK
-
-
-def how_taken(pid: int | None) -> str:
-    """Who has a command: the process with this number, or nobody yet."""
-    return HOW_TAKEN if pid is None else f"process {pid} has taken it"
 
 
 async def _answered(store: Reading, call: str, verdict: Verdict, reason: str) -> tuple[bool, int | None]:

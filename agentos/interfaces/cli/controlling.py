@@ -9,10 +9,9 @@ from agentos.interfaces.cli.errors import Exit
 from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Invocation
 from agentos.interfaces.cli.output import put_json, say
-from agentos.interfaces.cli.running import given_to_owner
+from agentos.interfaces.cli.running import given_to_owner, how_taken
 from agentos.kernel.reading import reading
 
-HOW_TAKEN = "the process that runs it takes it at once; without one, 'agentos run --resume' does"
 _DONE = {Control.PAUSE: "paused", Control.UNPAUSE: "unpaused", Control.CLOSE: "closed"}
 
 
@@ -27,5 +26,6 @@ async def controlled(here: Invocation, conversation: str, control: Control, *, j
     if json:
         put_json({"conversation": log, "posted": True, "taken_by": taken_by})
     else:
-        say(f"{log}: {_DONE[control]}; {HOW_TAKEN if taken_by is None else f'process {taken_by} has taken it'}")
+        done = _DONE[control] if taken_by is not None else f"{control.value} is under way"
+        say(f"{log}: {done}; {how_taken(taken_by)}")
     return Exit.OK

@@ -17,7 +17,7 @@ from agentos.interfaces.cli.finding import find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import clipped, put_json, put_table, say
 from agentos.interfaces.cli.ps import age_of
-from agentos.interfaces.cli.running import given_to_owner
+from agentos.interfaces.cli.running import given_to_owner, how_taken
 from agentos.kernel import Doubt, doubts_of, resolve_item
 from agentos.kernel.control import SocketClient
 from agentos.kernel.reading import Reading, reading
@@ -27,10 +27,6 @@ PART_MIN = 4
 """How many letters of a call's id must be given: a word on a payment should not go to another one by a slip."""
 ARGUMENTS_SHOWN = 60
 COLUMNS = ("call", "agent", "tool", "arguments", "started", "in doubt", "state")
-_WHEN = {
-    "waiting": "the process that runs it takes it at once; without one, 'agentos run --resume' does",
-    "unknown": "the model is told at the beginning of the next turn",
-}
 
 
 async def doubts(
@@ -102,8 +98,8 @@ async def resolve(
     elif not is_first:
         say(f"{id_}: another word on it is under way; the first one counts")
     else:
-        taken = f"process {taken_by} has taken it" if taken_by is not None and state == "waiting" else _WHEN[state]
-        say(f"{id_}: {as_}; {taken}")
+        heard = how_taken(taken_by) if state == "waiting" else "the model is told at the beginning of the next turn"
+        say(f"{id_}: {as_}; {heard}")
     return Exit.OK if is_first else Exit.FAILURE
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from agentos.components import Access, Pattern
+from agentos.errors import UnknownConversation
 from agentos.ids import Kind, agent_id, hashed_id, log_and_seq
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import AMBIGUOUS_MAX, WORD_MAX, find_place, short
@@ -219,7 +220,11 @@ async def _named(url: str, word: str, resources: Sequence[OpenResource]) -> str:
                 return word
         if near := hint(word, known):
             raise UsageError(f"nothing named {word[:WORD_MAX]!r} is open, or has anything{near}")
-        place = await find_place(store, word)
+        try:
+            place = await find_place(store, word)
+        except UnknownConversation as error:
+            error.args = (f"nothing named {word[:WORD_MAX]!r} is open, or has anything, and {error}",)
+            raise
         return word if place.seq else place.conversation
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agentos.errors import AgentosError, ReleaseFailed, ResourceNotFound, UnknownConversation
-from agentos.ids import Kind, agent_id, hashed_id
 from agentos.interfaces.cli.errors import Exit, UsageError, hint
 from agentos.interfaces.cli.finding import WORD_MAX, find_conversation
 from agentos.interfaces.cli.invocation import Flag, Here
@@ -52,8 +51,8 @@ async def release(name: str, /, *, json: Flag = False, here: Here) -> int:
             say(await kernels.why_none())
             return Exit.FAILURE
         told = [await _told(kernel, word) for kernel in kernels]
-        if not any(one.knows for one in told) and (found := await _meant(url, word, told)) != word:
-            word = found
+        if not any(one.knows for one in told):
+            word = await _meant(url, word, told)
             told = [await _told(kernel, word) for kernel in kernels]
     if json:
         put_json({"name": word, "kernels": [_as_object(one) for one in told]})
@@ -69,14 +68,8 @@ async def _told(kernel: SocketClient, word: str) -> Told:
 
 
 async def _meant(url: str, word: str, told: Sequence[Told]) -> str:
-    """A name that no kernel has lent anything: an agent or a toolbox of the store, or a conversation by a part of its id.
-
-    Errors: UsageError for a part that several have, and for what there is nowhere.
-    """
+    """A conversation by a part of its id. Raises UsageError for a part that several have, and for what there is nowhere."""
     async with reading(url) as store:
-        for log in (agent_id(word), hashed_id(Kind.TOOLBOX, word)):
-            if await store.store.log(log) is not None:
-                return word
         try:
             return await find_conversation(store, word)
         except UnknownConversation as error:

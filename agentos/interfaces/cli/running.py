@@ -78,7 +78,8 @@ class Running(list[SocketClient]):
             return ""
         who = f"process {names[0]} has" if len(names) == 1 else f"processes {', '.join(names)} have"
         return (
-            f"{who} the store open and cannot be asked: there is no control socket here; 'agentos writers' tells more"
+            f"{who} the store open and cannot be asked: no control socket is here, or not yet, or no longer;"
+            " 'agentos writers' tells more"
         )
 
 
@@ -133,6 +134,13 @@ def process_of(client: SocketClient) -> str:
 def why_not(client: SocketClient, error: Exception) -> str:
     """For a person, why a kernel has not taken a word; error is one of NOT_TAKEN."""
     return f"{process_of(client)} is about to end" if isinstance(error, KernelClosed) else str(error)
+
+
+def how_taken(pid: int | None) -> str:
+    """Who has a word: the process with this number, or nobody yet."""
+    if pid is not None:
+        return f"process {pid} has taken it"
+    return "the process that runs it takes it at once; without one, 'agentos up' or 'agentos run --resume' does"
 
 
 async def _with_the_store_open(url: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,7 +22,7 @@ from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.live import LiveLine
 from agentos.interfaces.cli.output import bold, counted, put, put_json, say, visible
 from agentos.interfaces.cli.past import time_of
-from agentos.kernel.reading import reading
+from agentos.kernel.reading import Reading, reading
 
 State = Literal["idle", "running", "parked", "paused", "closed"]
 
@@ -29,16 +30,39 @@ MARK = "1;33"
 """The ANSI style of a word that was looked for; where none is shown, it stands in [brackets]."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which texts are looked through."""
+
+    agent: Annotated[str | None, Parameter(name=["--agent", "-a"], help="only in conversations of this agent")] = None
+    tool: Annotated[str | None, Parameter(help="only arguments for this tool, and what it answered")] = None
+    role: Annotated[
+        Role | None, Parameter(help="only what the user, the assistant or a tool wrote; arguments are the assistant's")
+    ] = None
+    since: Annotated[str | None, Parameter(help="only from this time on: 2026-11-30T10:00:00Z, or '10m ago'")] = None
+    until: Annotated[str | None, Parameter(help="only before this time")] = None
+    root: Annotated[str | None, Parameter(help="only in this conversation and those of its subagents")] = None
+    state: Annotated[State | None, Parameter(help="only in conversations that are in this state now")] = None
+    thinking: Annotated[Flag, Parameter(help="what models thought, too")] = False
+
+    async def wanted(self, store: Reading) -> Wanted:
+        """Raises UsageError, UnknownConversation."""
+        return Wanted(
+            agent=self.agent,
+            root=await find_conversation(store, self.root) if self.root is not None else None,
+            state=self.state,
+            role=self.role,
+            tool=self.tool,
+            since=time_of(self.since) if self.since is not None else None,
+            until=time_of(self.until) if self.until is not None else None,
+            thinking=self.thinking,
+        )
+
+
 async def search(
     *words: str,
-    agent: Annotated[str | None, Parameter(name=["--agent", "-a"])] = None,
-    tool: str | None = None,
-    role: Role | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    root: str | None = None,
-    state: State | None = None,
-    thinking: Flag = False,
+    where: Where | None = None,
     newest: Flag = False,
     limit: Annotated[int, Parameter(name=["--limit", "-n"], validator=Number(gte=1, lte=HITS_MAX))] = HITS,
     after: str | None = None,
@@ -56,22 +80,6 @@ async def search(
     ----------
     words
         what to look for
-    agent
-        only in conversations of this agent
-    tool
-        only arguments for this tool, and what it answered
-    role
-        only what the user, the assistant or a tool wrote; arguments are the assistant's
-    since
-        only from this time on: 2026-11-30T10:00:00Z, or '10m ago'
-    until
-        only before this time
-    root
-        only in this conversation and those of its subagents
-    state
-        only in conversations that are in this state now
-    thinking
-        what models thought, too
     newest
         the newest hits first
     limit
@@ -87,16 +95,7 @@ async def search(
     _check(typed)
     telling = _Telling()
     async with reading(here.store_url()) as store, LiveLine(telling.line):
-        wanted = Wanted(
-            agent=agent,
-            root=await find_conversation(store, root) if root is not None else None,
-            state=state,
-            role=role,
-            tool=tool,
-            since=time_of(since) if since is not None else None,
-            until=time_of(until) if until is not None else None,
-            thinking=thinking,
-        )
+        wanted = await (where or Where()).wanted(store)
         found = await search_store(
             store.store, typed, wanted, limit=limit, newest=newest, after=after, rebuild=rebuild, tell=telling.tell
         )

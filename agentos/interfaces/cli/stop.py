@@ -55,9 +55,9 @@ async def stop(
     ended = [result for result in results if result is not None]
     if json:
         put_json({"stopped": ended})
-    elif not ended:
+    if silent or not (ended or json):
         say(silent or "nothing hosts agents on this store")
-    is_done = all(result["ended"] for result in ended) and (writer is not None or not kernels.hung)
+    is_done = all(result["ended"] for result in ended) and (writer is not None or not (kernels.hung or silent))
     return Exit.OK if is_done else Exit.FAILURE
 
 
@@ -82,7 +82,7 @@ async def _until_gone(pid: int) -> None:
         while True:
             try:
                 os.kill(pid, 0)
-            except ProcessLookupError:
+            except (ProcessLookupError, PermissionError):  # another user has its number by now
                 return
             await sleep(LOOK_S)
 

@@ -19,7 +19,8 @@ from agentos.kernel.reading import Reading, reading
 from agentos.kernel.watch import StreamGap, Watched
 
 POLL_S = 0.2
-_OPEN = "select state in ('running', 'parked') from conversations where id = ?"
+_SETTLING = frozenset({"turn.finished", "conversation.paused", "conversation.closed"})
+"""After these it may be that no turn is open or to come."""
 
 
 async def watch(
@@ -43,7 +44,7 @@ async def watch(
     after
         begin after this seq
     until_settled
-        end once no turn is open
+        end once no turn is open, and no input waits for one
     json
         print each entry, and each piece of a reply, as one line of JSON
     """
@@ -68,7 +69,7 @@ async def _live(
         async with aclosing(kernel.watch(log, after)) as items:
             async for item in items:
                 yield item
-                ended = isinstance(item, Entry) and item.data.kind == "turn.finished"
+                ended = isinstance(item, Entry) and item.data.kind in _SETTLING
                 if until_settled and ended and not await _is_open(store, log):
                     return
         say(f"{process_of(kernel)} runs it no longer; going on by the store")
@@ -89,7 +90,8 @@ async def follow(store: Reading, log: str, after: int, until_settled: bool) -> A
 
 
 async def _is_open(store: Reading, log: str) -> bool:
-    return any(row[0] for row in (await store.query(_OPEN, (log,))).rows)
+    """Whether a turn is open, or one is to come: an input waits for it, or a word in the inbox."""
+    return log in await store.store.open_logs()
 
 
 class _Screen:

@@ -228,8 +228,17 @@ class SocketClient:
             assert self._channel is not None and self._reading is not None, "it is talked to inside its block"
             if self._reading.done():
                 await self._channel.close()
-                await self.__aenter__()
+                await self._again(self._channel.kernel)
             return self._channel
+
+    async def _again(self, kernel: str) -> None:
+        """Where it listened nobody else ever does. Raises KernelUnreachable."""
+        try:
+            await self.__aenter__()
+        except KernelUnreachable as error:
+            if not error.gone:
+                raise
+            raise KernelUnreachable(kernel, "it has ended", gone=True) from error
 
     async def _read(self, channel: Channel) -> KernelUnreachable:
         """Gives every answer to its request, until the kernel ends or hangs."""

@@ -69,9 +69,12 @@ class Connection:
         """With the kernel: requests that know their end by now tell it, the others hear that the kernel is closed."""
         if self._requests:
             await asyncio.wait(list(self._requests.values()), timeout=FLUSH_S)
-        for number in list(self._requests):
-            with contextlib.suppress(OSError, TimeoutError):
-                await asyncio.wait_for(self._answer(number, KernelClosed()), FLUSH_S)
+        try:
+            async with asyncio.timeout(FLUSH_S):
+                for number in list(self._requests):
+                    await self._answer(number, KernelClosed())
+        except (OSError, TimeoutError):
+            self.drop()
         self._writer.close()
 
     async def _take_lines(self) -> None:

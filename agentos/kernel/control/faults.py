@@ -7,6 +7,7 @@ class comes as the nearest of these that it is; one that is none of ours comes a
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import msgspec
@@ -60,4 +61,4 @@ def fault_from(plain: Any) -> Fault:
 def _is_plain(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return all(isinstance(inner, str) for inner in value)
-    return value is None or isinstance(value, (str, bool, int, float))
+    return value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))

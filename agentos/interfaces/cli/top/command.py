@@ -10,10 +10,11 @@ import msgspec
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from agentos.errors import KernelClosed, KernelUnreachable
 from agentos.interfaces.cli.errors import Exit, UsageError
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import counted, is_terminal, put, put_json, say, terminal_width
-from agentos.interfaces.cli.running import all_running
+from agentos.interfaces.cli.running import all_running, process_of
 from agentos.interfaces.cli.top.lines import HEADS, screen_of
 from agentos.interfaces.cli.top.rates import rates_of
 from agentos.interfaces.cli.top.screen import Screen
@@ -98,7 +99,10 @@ class _Looks:
         self._now: Top | None = None
 
     async def look(self) -> Top:
-        seen = await self._kernel.top(self._turns_max)
+        try:
+            seen = await self._kernel.top(self._turns_max)
+        except KernelClosed:
+            raise KernelUnreachable(f"the kernel of {process_of(self._kernel)}", "it ends", gone=True) from None
         self._before, self._now = self._now, seen
         return seen
 

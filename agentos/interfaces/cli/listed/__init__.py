@@ -1,0 +1,1 @@
+"""The tables of commands; `agentos.interfaces.cli.listing` puts them together."""
