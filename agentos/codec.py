@@ -15,6 +15,7 @@ NaN and the infinities have no form and are refused. Reading is bounded before i
 from __future__ import annotations
 
 import base64
+import functools
 import math
 import typing
 from collections.abc import Callable
@@ -36,6 +37,8 @@ _TAGS = frozenset({"$text", "$bytes", "$int", "$object"})
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 DEPTH_MAX = 200
 BODY_BYTES_MAX = 64 * 1024 * 1024
+TYPES_REMEMBERED_MAX = 256
+"""How many component types are known to hold no private text; another one is looked at anew."""
 
 
 def encode_body(value: object) -> str:
@@ -76,8 +79,10 @@ def convert(value: object, type_: type[T]) -> T:
         raise CodecError(f"{type_.__name__}: {error}") from error
 
 
+@functools.lru_cache(maxsize=TYPES_REMEMBERED_MAX)
 def check_registrable(type_: type[msgspec.Struct]) -> None:
-    """Refuses a type that could carry private text into a head. Raises CodecError."""
+    """Refuses a type that could carry private text into a head. Raises CodecError. What was found good is
+    remembered: every registry asks anew, and evaluating hints is slow."""
     _check_type(type_.__name__, type_, set())
 
 

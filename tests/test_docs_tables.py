@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from agentos.components import TurnLimits
 from agentos.definitions.files import load_agent
+from agentos.definitions.private_toolbox import Private
 from agentos.definitions.project_file import AgentsSection, ProjectFile, PromptAlias
 from agentos.definitions.spec import STEP_LIMIT_WORDS, AgentSpec, ModelUse, PolicyRule, SubagentUse, ToolboxUse
 from agentos.definitions.toolbox_spec import (
@@ -22,7 +23,6 @@ from agentos.definitions.toolbox_spec import (
     SHARED_MODELS,
     JsonRpcSpec,
     LuaSpec,
-    Private,
     PythonSpec,
     ScriptSpec,
     SqliteSpec,

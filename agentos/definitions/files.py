@@ -14,11 +14,11 @@ from agentos.definitions.agents_exe import is_agents_exe, native
 from agentos.definitions.checking import Parts, check
 from agentos.definitions.limits import LIMITS
 from agentos.definitions.location import PROJECT_FILES
+from agentos.definitions.private_toolbox import PRIVATE_MODELS
 from agentos.definitions.problem import Problem, in_order, raise_errors
 from agentos.definitions.reading import is_agent_like, read_source
 from agentos.definitions.source import Source
 from agentos.definitions.spec import STEP_LIMIT_WORDS, AgentSpec, ModelUse, PolicyRule, SubagentUse, ToolboxUse
-from agentos.definitions.toolbox_spec import PRIVATE_MODELS
 from agentos.errors import ConfigurationError
 
 

@@ -14,10 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AliasChoices, Discriminator, Field, PrivateAttr, Tag, model_validator
 
 from agentos.components import ApprovalMode, EffectClass, ModelRef, Rule, TurnLimits, Verdict
-from agentos.definitions.toolbox_spec import (
-    BoxName,
-    Count,
-    Positive,
+from agentos.definitions.private_toolbox import (
     Private,
     PrivateJsonRpc,
     PrivateLacking,
@@ -26,6 +23,11 @@ from agentos.definitions.toolbox_spec import (
     PrivateScript,
     PrivateSqlite,
     PrivateSystem,
+)
+from agentos.definitions.toolbox_spec import (
+    BoxName,
+    Count,
+    Positive,
     Seconds,
     Strict,
     Text,

@@ -1,4 +1,4 @@
-"""What may be said of a toolbox, kind by kind: in `agentos.toml` for all agents, in an agent file for that one alone."""
+"""What may be said of a toolbox, kind by kind: in `agentos.toml` for all agents. `private_toolbox` is for one agent alone."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from agentos.components import EffectClass, ToolboxSharing
 from agentos.definitions.source import cut
 
 BoxName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/@+-]{1,128}$")]
-PrivateName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:/@+-]{1,67}$")]
-"""The slug of its agent and a stroke stand before it, in a name of at most 128 characters."""
+
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
+
 Text = Annotated[str, Field(min_length=1)]
+
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 Count = Annotated[int, Field(ge=0)]
 """0 means no bound."""
+
 Positive = Annotated[int, Field(ge=1)]
 
 _SHARING = re.compile(r"(pool)\(([1-9][0-9]{0,3})\)|(exclusive|read-write|stateless|per-conversation|per-agent)")
@@ -218,44 +221,6 @@ class LackingSpec(ToolboxSpec):
         return {name: value for name, value in handler(self).items() if name in type(self).model_fields}
 
 
-class Private(Strict):
-    """What a toolbox within an agent file says beside: in the kernel it is named SLUG/NAME, and the agent's alone."""
-
-    name: PrivateName
-    expose: Sequence[ToolName] | None = None
-    """The tools that the model sees: names, or patterns with `*` and `?`; all by default."""
-    grant: Sequence[ToolName] | None = None
-    """The tools that a call may use; by default those that the model sees."""
-
-
-class PrivateScript(Private, ScriptSpec):
-    kind: Literal["script"]
-
-
-class PrivatePython(Private, PythonSpec):
-    kind: Literal["python"]
-
-
-class PrivateSqlite(Private, SqliteSpec):
-    kind: Literal["sqlite"]
-
-
-class PrivateSystem(Private, SystemSpec):
-    kind: Literal["system"]
-
-
-class PrivateLua(Private, LuaSpec):
-    kind: Literal["lua"]
-
-
-class PrivateJsonRpc(Private, JsonRpcSpec):
-    kind: Literal["jsonrpc"]
-
-
-class PrivateLacking(Private, LackingSpec):
-    pass
-
-
 LACKING_KINDS: tuple[str, ...] = get_args(LackingKind)
 """Kinds that later versions bring."""
 
@@ -269,17 +234,6 @@ SHARED_MODELS: dict[str, type[ToolboxSpec]] = {
     **dict.fromkeys(LACKING_KINDS, LackingSpec),
 }
 """The model of each kind in `agentos.toml`."""
-
-PRIVATE_MODELS: dict[str, type[ToolboxSpec]] = {
-    "script": PrivateScript,
-    "python": PrivatePython,
-    "sqlite": PrivateSqlite,
-    "system": PrivateSystem,
-    "jsonrpc": PrivateJsonRpc,
-    "lua": PrivateLua,
-    **dict.fromkeys(LACKING_KINDS, PrivateLacking),
-}
-"""The model of each kind in an agent file."""
 
 
 def kind_of(value: object) -> str | None:

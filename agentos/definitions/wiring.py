@@ -13,10 +13,11 @@ from agentos.definitions.circles import cycles
 from agentos.definitions.files import AgentFile, agent_files, read_agent
 from agentos.definitions.limits import LIMITS
 from agentos.definitions.location import PROJECT_FILE
+from agentos.definitions.private_toolbox import Private
 from agentos.definitions.problem import Problem
 from agentos.definitions.source import cut
 from agentos.definitions.spec import AgentSpec, SubagentUse
-from agentos.definitions.toolbox_spec import LackingSpec, Private
+from agentos.definitions.toolbox_spec import LackingSpec
 from agentos.errors import ConfigurationError
 from agentos.models import check_secrets, model_kinds
 

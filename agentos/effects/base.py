@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from agentos.clock import Clock
@@ -48,11 +48,12 @@ class Lending(Protocol):
 
     Errors: ResourceNotFound; for ensure also ResourceScopeInvalid, and what its factory raises. declared is the kind that
     the call's own toolbox declares under this name, and raises nothing. ended: a call that borrowed has ended, and what it
-    still holds is a leak. account is that on which stands what a call makes, None where nothing is counted.
+    still holds is a leak. account_of gives that on which stands what a call makes; None where nothing is counted.
     """
 
+    account_of: Callable[[LogId, int, int], Account] | None
+
     def borrower(self, log: LogId, turn: int, call: int) -> Borrower: ...
-    def account(self, log: LogId, turn: int, call: int) -> Account | None: ...
     def ended(self, log: LogId, call: int) -> None: ...
     def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]: ...
     def declared(self, log: LogId, call: int, name: str) -> ResourceKind | None: ...

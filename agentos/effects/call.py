@@ -35,7 +35,8 @@ async def run_call(services: Services, effect: RunCall, running: Running) -> Ite
     if toolbox is None:
         return _report(effect, CallStatus.FAILED, f"not run: toolbox {config.toolbox} is not open", "unavailable")
     running.limit(timeout_s)
-    bear(services.lending.account(effect.log, effect.turn, effect.call))
+    if (account_of := services.lending.account_of) is not None:
+        bear(account_of(effect.log, effect.turn, effect.call))
     arguments = arguments_of(services, effect)
     try:
         value = await toolbox.call(effect.tool, arguments, call)
@@ -147,7 +148,8 @@ async def probe_call(services: Services, effect: Probe, running: Running) -> Ite
     if toolbox is None:
         return Probed(call=effect.call, status=CallStatus.UNKNOWN, text=UNKNOWN)
     running.limit(services.turn_context(effect.log, effect.turn).limits.tool_s)
-    bear(services.lending.account(effect.log, effect.turn, effect.call))
+    if (account_of := services.lending.account_of) is not None:
+        bear(account_of(effect.log, effect.turn, effect.call))
     arguments = arguments_of(services, effect)
     try:
         doubt = await toolbox.probe(effect.tool, arguments, call_id(LogId(effect.log), effect.call))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from agentos.clock import Clock
 from agentos.codec import encode_json
-from agentos.components import Access, AgentContext
+from agentos.components import AgentContext
 from agentos.effects.base import Running, Services, owned
 from agentos.errors import ToolError
 from agentos.events.effects import RunCall
@@ -18,12 +17,12 @@ from agentos.events.intake import InnerCall, Progress
 from agentos.ids import CallId, ConversationId, TurnId, call_id, name_of, turn_id
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
-from agentos.resources import Borrower, Level, Scope
-from agentos.resources.scope import level_named
-from agentos.resources.threaded import ask_loop, lent_to_thread
+from agentos.resources import Borrower, Level, ResourceKind, Scope, Shared
+from agentos.resources.loans import Loans
+from agentos.resources.threaded import ask_loop, check_in_thread, running_loop
 
 
-class Context:
+class Context(Loans):
     """What a tool sees of its call; see agentos.ports.CallContext. Its scope is made when something is deferred.
 
     A sync tool uses it from its thread; what it changes is changed on the loop all the same.
@@ -94,9 +93,8 @@ class Context:
         return result
 
     def call_from_thread(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
-        loop = self._loop()
-        if _running_loop() is loop:
-            raise ToolError("call_from_thread is for a sync tool, which runs in a thread; here, await call(...)")
+        loop = self._event_loop()
+        check_in_thread(loop, "call_from_thread", "await call(...)")
         return ask_loop(loop, self.call(tool, arguments))
 
     def _inner_call(self, tool: str, arguments: dict[str, Any]) -> InnerCall:
@@ -125,56 +123,10 @@ class Context:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def borrow(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractAsyncContextManager[Any]:
-        self._check_going(name)
-        lending, effect = self._services.lending, self._effect
-        if lending.declared(effect.log, effect.call, name) is not None:
-            return self.resource(name, access=access, timeout_s=timeout_s)
-        shared = lending.find(effect.log, effect.turn, effect.call, name)
-        return shared.borrow(self.borrower, access=access, timeout_s=timeout_s)
-
-    def borrow_from_thread(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractContextManager[Any]:
-        loop = self._loop()
-        if _running_loop() is loop:
-            raise ToolError(
-                "borrow_from_thread is for a sync tool, which runs in a thread; here, async with borrow(...)"
-            )
-        return lent_to_thread(loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
-
-    @asynccontextmanager
-    async def resource(
-        self,
-        kind: str,
-        name: str = "",
-        *,
-        scope: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        access: Access = Access.WRITE,
-        timeout_s: float | None = None,
-    ) -> AsyncIterator[Any]:
-        self._check_going(kind)
-        lending, effect = self._services.lending, self._effect
-        known = lending.declared(effect.log, effect.call, kind) or kind
-        within = lending.scope_of(effect.log, effect.turn, effect.call, known, level_named(scope, kind))
-        if within.level is Level.CALL:
-            self.scope = within  # it ends with this call
-        shared = await lending.ensure(within, known, name, options or {})
-        async with shared.borrow(self.borrower, access=access, timeout_s=timeout_s) as handle:
-            yield handle
-
     @property
     def borrowed(self) -> bool:
         """Whether it ever asked for a resource."""
         return self._borrower is not None
-
-    def _check_going(self, name: str) -> None:
-        """A task that a tool left behind borrows nothing more: nobody would see to it."""
-        if self._running.done:
-            raise ToolError(f"{name}: the call that asks for it is over")
 
     @property
     def borrower(self) -> Borrower:
@@ -183,6 +135,24 @@ class Context:
             effect = self._effect
             self._borrower = self._services.lending.borrower(effect.log, effect.turn, effect.call)
         return self._borrower
+
+    def _declared(self, name: str) -> ResourceKind | None:
+        if self._running.done:  # a task that a tool left behind borrows nothing: nobody would see to it
+            raise ToolError(f"{name}: the call that asks for it is over")
+        return self._services.lending.declared(self._effect.log, self._effect.call, name)
+
+    def _found(self, name: str) -> Shared[Any]:
+        effect = self._effect
+        return self._services.lending.find(effect.log, effect.turn, effect.call, name)
+
+    async def _ensured(
+        self, kind: str | ResourceKind, name: str, level: Level | None, options: Mapping[str, Any]
+    ) -> Shared[Any]:
+        lending, effect = self._services.lending, self._effect
+        within = lending.scope_of(effect.log, effect.turn, effect.call, kind, level)
+        if within.level is Level.CALL:
+            self.scope = within  # it ends with this call
+        return await lending.ensure(within, kind, name, options)
 
     def progress(self, data: Any) -> None:
         size = len(encode_json(data))  # raises to the tool when it has no form
@@ -206,24 +176,17 @@ class Context:
 
     def _on_loop(self, work: Callable[[], None]) -> None:
         """Does it here if this is the loop, else there, and waits; what it raises is raised here."""
-        loop = self._loop()
-        if _running_loop() is loop:
+        loop = self._event_loop()
+        if running_loop() is loop:
             work()
             return
         done: concurrent.futures.Future[None] = concurrent.futures.Future()
         loop.call_soon_threadsafe(_do, work, done)
         done.result()
 
-    def _loop(self) -> asyncio.AbstractEventLoop:
+    def _event_loop(self) -> asyncio.AbstractEventLoop:
         assert self._running.task is not None, "a call runs in a task"
         return self._running.task.get_loop()
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _do(work: Callable[[], None], done: concurrent.futures.Future[None]) -> None:

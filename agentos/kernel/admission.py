@@ -119,6 +119,10 @@ class Admission:
             if loaded.times.shown == "running":
                 self._places.take(log, free=self._limiting.within_running_call(log))
 
+    def ask_bounds_again(self) -> None:
+        """Bounds have changed: those who wait may fall under others."""
+        self._places.ask_bounds_again()
+
     def gone(self, log: LogId) -> None:
         """It is not in memory any more."""
         self._told.discard(log)

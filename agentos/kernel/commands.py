@@ -39,8 +39,8 @@ from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.owners import busy_elsewhere
 from agentos.kernel.sending import Sending
 from agentos.kernel.tick import Ticker
-from agentos.kernel.waiters import unheard
 from agentos.persistence.base import Store
+from agentos.resources.finishing import unheard
 from agentos.settings import Settings
 
 BLANK = "\u200b\u200c\u200d\ufeff \t\r\n\v\f\u00a0\u3000"

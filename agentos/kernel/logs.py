@@ -7,19 +7,9 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
-from agentos.components import (
-    ConversationConfig,
-    ConversationState,
-    ConversationStatus,
-)
+from agentos.components import ConversationConfig, ConversationState, ConversationStatus
 from agentos.effects import Runner
-from agentos.errors import (
-    ConversationErased,
-    ConversationHeld,
-    KernelClosed,
-    StoreUnavailable,
-    UnknownConversation,
-)
+from agentos.errors import ConversationErased, ConversationHeld, KernelClosed, StoreUnavailable, UnknownConversation
 from agentos.events.entry import Registry, seed_digest
 from agentos.events.intake import POST_KIND, Delegate, Item, Resume, Start
 from agentos.ids import CONVERSATION, Kind, LogId, Name
@@ -28,13 +18,15 @@ from agentos.kernel.catalog import Catalog
 from agentos.kernel.eviction import Eviction
 from agentos.kernel.held import Foreign, is_held
 from agentos.kernel.inbox_items import inbox_row, item_of
+from agentos.kernel.inbox_keys import InboxKeys
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.search_beside import forget_or_tell
 from agentos.kernel.stored_logs import StoredLogs
 from agentos.kernel.tick import Ticker
 from agentos.kernel.unknown_commits import STORE_RETRY_S
-from agentos.kernel.waiters import fail_asks, unheard
+from agentos.kernel.waiters import fail_asks
 from agentos.persistence.base import LogRow, Store
+from agentos.resources.finishing import unheard
 from agentos.world import World
 
 _log = logging.getLogger(__name__)
@@ -62,9 +54,7 @@ class Logs:
         self._overtaken: set[LogId] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._arriving: set[asyncio.Task[None]] = set()
-        self._fed: set[tuple[str, str]] = set()
-        self._taken: set[tuple[str, str]] = set()
-        self._reading = 0
+        self._keys = InboxKeys()
         self.take_agent: Callable[[Name], Awaitable[None]] | None = None
         """Has the agent of a fork in force, which may be installed in the process alone that forked."""
         self.eviction = Eviction(ticker, runner, live_max, self.unload, self._patiently)
@@ -108,9 +98,8 @@ class Logs:
 
     def route(self, log: LogId, item: Item, key: str) -> None:
         """An item that was posted to a log with a unit of ours, or read from the inbox."""
-        if (log, key) in self._fed:
+        if not self._keys.give(log, key):
             return
-        self._fed.add((log, key))
         loaded = self._ticker.loaded.get(log)
         if loaded is not None:
             self._ticker.feed(loaded, item, key)
@@ -135,12 +124,12 @@ class Logs:
             begun = self._ticker.loaded.get(log)  # by a delegation that was on its way, too
             if begun is None:
                 if not isinstance(item, Delegate):
-                    self._fed.discard((log, key))
+                    self._keys.take_back(log, key)
                     return
                 begun = self.begin(log, item.start)
             loaded = begun
         except (Foreign, KernelClosed, ConversationHeld):
-            self._fed.discard((log, key))  # its owner takes it from the inbox
+            self._keys.take_back(log, key)  # its owner takes it from the inbox
             return
         if not any(known == key for known in loaded.keys.values()):
             self._ticker.feed(loaded, item, key)
@@ -161,24 +150,14 @@ class Logs:
         await self._take_inbox(log)
 
     async def _take_inbox(self, log: LogId | None) -> None:
-        self._reading += 1
-        try:
+        with self._keys.reading():
             for row in await self._store.inbox(log):
                 if LogId(row.log) in self.mine or row.log == log:
                     self.route(LogId(row.log), item_of(row), row.key)
-        finally:
-            self._reading -= 1
-            self._forget_taken()
 
     def taken(self, log: LogId, keys: Sequence[str]) -> None:
-        """The store remembers these keys: a reading of the inbox that begins from here on does not give them again."""
-        self._taken.update((log, key) for key in keys)
-        self._forget_taken()
-
-    def _forget_taken(self) -> None:
-        if not self._reading:
-            self._fed -= self._taken
-            self._taken.clear()
+        """The store remembers these keys of items that it was given."""
+        self._keys.stored(log, keys)
 
     def lost(self, loaded: Loaded) -> None:
         """Another writer has the log: what runs for it is stopped, who waits is told, and posted items are handed on.
@@ -247,7 +226,7 @@ class Logs:
         for timer in loaded.timers.values():
             timer.cancel()
         for key in loaded.keys.values():
-            self._fed.discard((loaded.log, key))
+            self._keys.take_back(loaded.log, key)
 
     async def close(self) -> None:
         self.closed = True

@@ -93,7 +93,10 @@ class LiveServices:
         """Whether the bounds of calls at once let it begin. What is asked for within a running call goes by its place."""
         assert self.limiting is not None, "bounds of calls are those of its limiting"
         free = config.parent is not None or self.limiting.within_running_call(log)
-        return at_once.take((log, call), free=free)
+        taken = at_once.take((log, call), free=free)
+        if not taken and self._slots.waited is not None:
+            self._slots.waited()
+        return taken
 
     def begins(self, view: View) -> bool:
         """In a kernel that is about to close no turn begins but for the call of an open one, which waits for it: inputs that

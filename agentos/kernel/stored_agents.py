@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agentos import codec
 from agentos.definitions import AgentSpec
-from agentos.definitions.toolbox_spec import Private
+from agentos.definitions.private_toolbox import Private
 from agentos.errors import ConfigurationError, StoreDamaged, UnknownAgent
 from agentos.events.entry import digest_of_body
 from agentos.ids import LogId, Name, agent_id

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import msgspec
 
 from agentos.clock import Clock, SystemClock
-from agentos.components import Access, CallStatus, ToolSpec, TurnLimits
+from agentos.components import CallStatus, ToolSpec, TurnLimits
 from agentos.errors import ConfigurationError, ToolError
 from agentos.governance.schema import problems_of
 from agentos.ids import CallId, ConversationId, Kind, Name, RandomIds, TurnId, call_id, turn_id
@@ -24,7 +24,6 @@ from agentos.ports import InnerResult
 from agentos.resources import ResourceKind
 from agentos.resources.outside import OutsideLoans, OutsideResources
 from agentos.resources.process.partial import partial_of
-from agentos.resources.threaded import lent_to_thread
 from agentos.toolboxes.base import (
     CutOff,
     Failed,
@@ -153,7 +152,7 @@ async def workbench(toolboxes: Sequence[Toolbox]) -> AsyncIterator[Workbench]:
         yield bench
 
 
-class _Call:
+class _Call(OutsideLoans):
     """The context of a call that belongs to no conversation: see agentos.ports.CallContext. Its ids name nothing stored."""
 
     def __init__(self, bench: Workbench, ids: RandomIds, tool: ToolSpec, tell: Tell, depth: int) -> None:
@@ -162,13 +161,12 @@ class _Call:
         self.conversation = ConversationId(ids.new(Kind.CONVERSATION))
         self.turn: TurnId = turn_id(self.conversation, 1)
         self.call_id: CallId = call_id(self.conversation, 2)
+        super().__init__(bench.resources, self.call_id, bench.kinds_of(tool))
         self.key: str = self.call_id
         self.clock: Clock = SystemClock()
         self.lineage = Lineage()
         self._bench, self._tell, self._depth = bench, tell, depth
-        self._loop = asyncio.get_running_loop()
         self._releases: list[Callable[[], Awaitable[None] | None]] = []
-        self._loans = OutsideLoans(bench.resources, self.call_id, bench.kinds_of(tool))
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         called = await self._bench.call_inside(tool, arguments, self._tell, self._depth + 1)
@@ -183,31 +181,9 @@ class _Call:
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         self._releases.append(release)
 
-    def borrow(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractAsyncContextManager[Any]:
-        return self._loans.borrow(name, access=access, timeout_s=timeout_s)
-
-    def borrow_from_thread(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractContextManager[Any]:
-        return lent_to_thread(self._loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
-
-    def resource(
-        self,
-        kind: str,
-        name: str = "",
-        *,
-        scope: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        access: Access = Access.WRITE,
-        timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[Any]:
-        return self._loans.resource(kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s)
-
     async def release(self) -> list[str]:
         """Newest first; says of each one that failed why, and does the others all the same."""
-        self._releases.insert(0, self._loans.close)
+        self._releases.insert(0, self.give_back)
         failures = []
         for release in reversed(self._releases):
             try:

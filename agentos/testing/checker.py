@@ -21,11 +21,10 @@ from agentos.testing.invariants import (
     derived_is_recomputed,
     effects_are_intended,
     limits_hold,
-    live_is_empty,
-    live_is_true,
     slots_are_held,
     world_is_fold,
 )
+from agentos.testing.live_invariants import live_is_empty, live_is_true
 from agentos.testing.log_invariants import LogCheck
 from agentos.testing.pairing import unpaired
 from agentos.world import World

@@ -9,7 +9,7 @@ from agentos.events.kinds import KINDS, MESSAGE_ROLES, EntryData
 
 HEAD = """# Entry kinds
 
-Made from `agentos/events/kinds.py` by `python -m agentos.testing.entry_table`; a test keeps it true.
+Made from `agentos/events/kinds` by `python -m agentos.testing.entry_table`; a test keeps it true.
 
 An entry has a head, which the log attests (at, kind, seq, unit, writer, turn, call, by, cause, the data below, component
 changes, commitments), and payloads, which are private and stand beside it. *Fed* entries record one item of intake; replay

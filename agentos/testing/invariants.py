@@ -6,31 +6,25 @@ They hold between ticks; `agentos.testing.checker` asks them after each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from agentos.components import (
-    Awaited,
     CallConfig,
     CallState,
     CallStatus,
     ConversationState,
-    Held,
     Phase,
-    ResourceState,
-    ToolboxConfig,
     ToolboxSharing,
     TurnState,
     Waiting,
 )
 from agentos.events.effects import AskHook, Effect, RequestModel, RunCall, StopCall, StopTurn
 from agentos.events.intake import CallReport, HookReport, Item, ModelReport, Probed, Resume, SlotFree
-from agentos.ids import CONVERSATION, Kind, LogId, Name, call_id
+from agentos.ids import CONVERSATION, Kind, LogId, Name
 from agentos.journal.projections import shown_state
 from agentos.kernel import Kernel
 from agentos.kernel.loaded import Loaded
-from agentos.resources import Level, Scope
-from agentos.resources.borrowing import Borrowing, Caller
 from agentos.systems.ending import has_slot
 from agentos.world import Slice
 
@@ -100,20 +94,6 @@ def _grounded(kernel: Kernel) -> list[tuple[LogId, Loaded]]:
 def _is_flying(kernel: Kernel, log: str) -> bool:
     loaded = kernel.ticker.loaded.get(LogId(log))
     return loaded is not None and loaded.flying
-
-
-def live_is_empty(kernel: Kernel) -> list[str]:
-    """A kernel that was just opened holds nothing."""
-    found = {
-        "running effects": len(kernel.runner),
-        "slots": len(kernel.slots.statistics()),
-        "loaded logs": len(kernel.ticker.loaded),
-        "waiting senders": len(kernel.ticker.waiters.tickets),
-        "things to give back": kernel.scope.open,
-        "conversations in the World": len(kernel.world.entities(Kind.CONVERSATION)),
-        "resources in the World": len(kernel.world.entities(Kind.RESOURCE)),
-    }
-    return [f"a fresh kernel has {n} {what}" for what, n in found.items() if n]
 
 
 def effects_are_intended(kernel: Kernel) -> list[str]:
@@ -230,38 +210,6 @@ def limits_hold(kernel: Kernel) -> list[str]:
     return broken
 
 
-def live_is_true(kernel: Kernel) -> list[str]:
-    """The World's components of resources say who has what, and who waits."""
-    rows = kernel.resources.rows()
-    real = sorted((one.kind, one.name, _names(one.holders), _names(one.waiters)) for one in rows)
-    used = kernel.slots.statistics()
-    real += sorted(("slots", one.toolbox, _ids(one.holders), _ids(one.waiters)) for one in used)
-    told = [
-        (state.kind, state.name, _told(kernel.world.get(id_, Held)), _told(kernel.world.get(id_, Awaited)))
-        for id_, state in kernel.world.find(ResourceState)
-    ]
-    free = {config.name for _, config in kernel.world.find(ToolboxConfig, closed=False)} - {one.toolbox for one in used}
-    told = [one for one in told if one[0] != "slots" or one[2] or one[3] or one[1] not in free]
-    if sorted(told) != sorted(real):
-        return [f"the World tells of resources {sorted(told)}, but there are {sorted(real)}"]
-    return []
-
-
-def _names(borrowings: Iterable[Borrowing]) -> list[str]:
-    return [one.by.name if one.by.frames else "" for one in borrowings]
-
-
-def _ids(callers: Iterable[Caller]) -> list[str]:
-    return [call_id(*caller) for caller in callers]
-
-
-def _told(component: Held | Awaited | None) -> list[str]:
-    if component is None:
-        return []
-    lendings = component.holders if isinstance(component, Held) else component.waiters
-    return [one.frames[-1] if one.frames else "" for one in lendings]
-
-
 def _is_bounded(kernel: Kernel, toolbox: Name | None) -> bool:
     found = kernel.catalog.toolboxes.get(toolbox) if toolbox is not None else None
     return found is not None and found.sharing is not ToolboxSharing.STATELESS
@@ -286,21 +234,3 @@ def _is_granted(kernel: Kernel, log: str, call: int) -> bool:
     loaded = kernel.ticker.loaded.get(LogId(log))
     told = loaded is not None and any(isinstance(item, SlotFree) and item.call == call for item in loaded.intake)
     return told and _is_proposed(kernel, log, call)
-
-
-def scopes_are_owned(kernel: Kernel) -> list[str]:
-    """No conversation, turn or call has something to give back once nothing runs in it, but for resources that live as long
-    as their conversation. Holds when all is quiet."""
-    kept = Counter(row.scope for row in kernel.resources.rows() if row.level is Level.CONVERSATION)
-    return [
-        f"the scope {'/'.join(scope.path)} is open, but nothing runs in it"
-        for agent in kernel.scope.children
-        for scope in agent.children
-        if scope.open > kept[tuple(scope.path)] and not kernel.runner.busy(LogId(scope.path[-1]))
-    ]
-
-
-def scope_paths(scope: Scope) -> list[str]:
-    """The paths of a scope and of all below that have something to give back."""
-    below = [path for child in scope.children for path in scope_paths(child)]
-    return ["/".join(scope.path), *below] if scope.open else below

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import agentos
 from agentos.definitions.boxes import make_toolbox
+from agentos.testing.scenario_cast import Box
 from agentos.testing.scenario_file import Scenario
 from agentos.testing.scenario_tools import Outside, ScenarioToolbox
-from agentos.testing.scenario_words import Box
 from agentos.toolboxes.base import Toolbox
 
 _EXECUTABLE = 0o700

@@ -17,8 +17,9 @@ from agentos.definitions.source import Source
 from agentos.definitions.spec import Slug
 from agentos.definitions.toolbox_spec import SHARED_MODELS, BoxName, Strict
 from agentos.settings import Settings
+from agentos.testing.scenario_cast import Agent, AnyBox, Box, Lent
 from agentos.testing.scenario_systems import SYSTEMS
-from agentos.testing.scenario_words import Agent, AnyBox, Box, Lent, Step
+from agentos.testing.scenario_words import Step
 
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 

@@ -26,7 +26,7 @@ from agentos.resources.process.descendants import living_below
 from agentos.testing.checker import Checker
 from agentos.testing.clock import START, ManualClock
 from agentos.testing.ids import SequentialIds, SequentialSalts
-from agentos.testing.invariants import scopes_are_owned
+from agentos.testing.live_invariants import scopes_are_owned
 from agentos.testing.scenario_boxes import box_of, write_files
 from agentos.testing.scenario_file import Scenario
 from agentos.testing.scenario_systems import SYSTEMS

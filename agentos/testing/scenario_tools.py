@@ -18,7 +18,7 @@ from agentos.components import CallStatus, EffectClass, ToolSpec
 from agentos.errors import ToolError
 from agentos.ids import Name
 from agentos.ports import CallContext
-from agentos.testing.scenario_words import Action, Box, Tool
+from agentos.testing.scenario_cast import Action, Box, Tool
 from agentos.toolboxes.base import Doubt
 
 TEXT_SCHEMA: dict[str, Any] = {

@@ -6,8 +6,8 @@ import asyncio
 import inspect
 import os
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,6 @@ from agentos.ids import CallId, ConversationId, Name, TurnId
 from agentos.lineage import Lineage
 from agentos.ports import InnerResult
 from agentos.resources.outside import OutsideLoans, OutsideResources
-from agentos.resources.threaded import lent_to_thread
 from agentos.toolboxes.base import Failed, Finish, Toolbox
 from agentos.toolboxes.results import render
 
@@ -49,11 +48,12 @@ class ToolboxCase(NamedTuple):
     endless: Sample | None
 
 
-class ContractContext:
+class ContractContext(OutsideLoans):
     """The context of one attempt of one call. What a tool defers is released by `close`."""
 
     def __init__(self, number: int = 1) -> None:
         self.call_id = CallId(f"call_{SUFFIX}_{number + 1}")
+        super().__init__(OutsideResources(), self.call_id, {})
         self.turn = TurnId(f"turn_{SUFFIX}_3")
         self.conversation = ConversationId(f"conversation_{SUFFIX}")
         self.agent = Name("tester")
@@ -63,9 +63,6 @@ class ContractContext:
         self.clock: Clock = SystemClock()
         self.lineage = Lineage()
         self._deferred: list[Callable[[], Awaitable[None] | None]] = []
-        self._loop = asyncio.get_running_loop()
-        self._resources = OutsideResources()
-        self._loans = OutsideLoans(self._resources, self.call_id, {})
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> InnerResult:
         raise ToolError("the contract makes no inner calls")
@@ -79,34 +76,12 @@ class ContractContext:
     def defer(self, release: Callable[[], Awaitable[None] | None]) -> None:
         self._deferred.append(release)
 
-    def borrow(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractAsyncContextManager[Any]:
-        return self._loans.borrow(name, access=access, timeout_s=timeout_s)
-
-    def borrow_from_thread(
-        self, name: str, *, access: Access = Access.WRITE, timeout_s: float | None = None
-    ) -> AbstractContextManager[Any]:
-        return lent_to_thread(self._loop, lambda: self.borrow(name, access=access, timeout_s=timeout_s))
-
-    def resource(
-        self,
-        kind: str,
-        name: str = "",
-        *,
-        scope: str | None = None,
-        options: Mapping[str, Any] | None = None,
-        access: Access = Access.WRITE,
-        timeout_s: float | None = None,
-    ) -> AbstractAsyncContextManager[Any]:
-        return self._loans.resource(kind, name, scope=scope, options=options, access=access, timeout_s=timeout_s)
-
     async def close(self) -> None:
         while self._deferred:
             done = self._deferred.pop()()
             if inspect.isawaitable(done):
                 await done
-        await self._loans.close()
+        await self.give_back()
         await self._resources.close()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from agentos.history.bundle import export_bundle
+from agentos.persistence.memory import MemoryStore
 from agentos.persistence.sqlite import SQLiteStore
 from tests.history.copy_support import Left, again, busy_store
 from tests.history.support import Desk
@@ -41,3 +43,27 @@ def bundles(left: Left, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     asyncio.run(export())
     return folder
+
+
+@pytest.fixture
+async def fresh() -> AsyncIterator[Callable[[], MemoryStore]]:
+    """Makes stores in memory."""
+    made: list[MemoryStore] = []
+
+    def make() -> MemoryStore:
+        made.append(MemoryStore())
+        return made[-1]
+
+    yield make
+    for store in made:
+        await store.close()
+
+
+@pytest.fixture
+def store(fresh: Callable[[], MemoryStore]) -> MemoryStore:
+    return fresh()
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk()

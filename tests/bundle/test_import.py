@@ -21,13 +21,9 @@ from agentos.persistence.base import Store, Unit, Verdict
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.together import append_together
 from agentos.testing.postgres import PostgresServer
+from tests.bundle.archive_support import OneId
 from tests.history.copy_support import CLERK, SMALL, Left, busy_store
 from tests.history.support import Desk, office, replayed, settled, until
-
-
-@pytest.fixture
-async def desk() -> Desk:
-    return Desk()
 
 
 @pytest.fixture
@@ -43,20 +39,6 @@ async def empty(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     store = store_of(request.param, tmp_path)
     yield store
     await store.close()
-
-
-@pytest.fixture
-async def fresh() -> AsyncIterator[Callable[[], MemoryStore]]:
-    """Makes stores in memory."""
-    made: list[MemoryStore] = []
-
-    def make() -> MemoryStore:
-        made.append(MemoryStore())
-        return made[-1]
-
-    yield make
-    for store in made:
-        await store.close()
 
 
 def store_of(kind: str, folder: Path) -> Store:
@@ -532,18 +514,8 @@ async def test_what_is_told_of_definitions_are_names(
 
 async def _begin(store: Store, log: str) -> None:
     """Another conversation under this id."""
-    async with office(store, Desk(), ids=_One(log)) as kernel:
+    async with office(store, Desk(), ids=OneId(log)) as kernel:
         await (await kernel.start("clerk")).ask("something else")
-
-
-class _One:
-    """Gives one id, again and again."""
-
-    def __init__(self, id_: str) -> None:
-        self._id = id_
-
-    def new(self, _kind: object) -> str:
-        return self._id
 
 
 async def _let_others_in(store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +19,6 @@ from tests.bundle.archive_support import edit_lines, forged, manifest_of
 from tests.history.support import Desk, office, replayed, settled
 
 Lines = list[dict[str, Any]]
-
-
-@pytest.fixture
-async def desk() -> Desk:
-    return Desk()
-
-
-@pytest.fixture
-async def stores() -> AsyncIterator[Callable[[], MemoryStore]]:
-    made: list[MemoryStore] = []
-
-    def make() -> MemoryStore:
-        made.append(MemoryStore())
-        return made[-1]
-
-    yield make
-    for store in made:
-        await store.close()
 
 
 def cut_before(source: Path, target: Path, log: str, kind: str) -> Path:
@@ -62,9 +44,9 @@ def cut_before(source: Path, target: Path, log: str, kind: str) -> Path:
 
 @pytest.mark.parametrize("task", ["note text=deep", "fail text=deep"])
 async def test_the_answer_is_there_and_the_child_does_not_run_again(
-    task: str, tmp_path: Path, desk: Desk, stores: Callable[[], MemoryStore]
+    task: str, tmp_path: Path, desk: Desk, fresh: Callable[[], MemoryStore]
 ) -> None:
-    source, store = stores(), stores()
+    source, store = fresh(), fresh()
     async with office(source, desk) as kernel:
         clerk = await kernel.start("clerk")
         await clerk.ask(f"ask_helper task='{task}'")
@@ -96,9 +78,9 @@ async def test_the_answer_is_there_and_the_child_does_not_run_again(
 
 
 async def test_a_child_that_still_works_has_not_answered(
-    tmp_path: Path, desk: Desk, stores: Callable[[], MemoryStore]
+    tmp_path: Path, desk: Desk, fresh: Callable[[], MemoryStore]
 ) -> None:
-    source, store = stores(), stores()
+    source, store = fresh(), fresh()
     async with office(source, desk) as kernel:
         clerk = await kernel.start("clerk")
         await clerk.send("ask_helper task='wait text=a'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,6 @@ from agentos.history.bundle import BundleReader, import_bundle
 from agentos.persistence.memory import MemoryStore
 from tests.bundle.archive_support import forged, reheaded
 from tests.history.copy_support import Left
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[MemoryStore]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 async def refused(store: MemoryStore, path: Path, reason: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +14,11 @@ from agentos.history.bundle.kinship import Kinship
 from agentos.ids import log_and_seq
 from agentos.persistence.base import LogRow, Store
 from agentos.persistence.memory import MemoryStore
-from tests.bundle.archive_support import forged, manifest_of, reheaded
+from tests.bundle.archive_support import OneId, forged, manifest_of, reheaded
 from tests.history.copy_support import Left, again
 from tests.history.support import Desk, office
 
 OTHER = "conversation_00000000000000000000000000"
-
-
-class Ids:
-    """Gives one id, again and again."""
-
-    def __init__(self, id_: str) -> None:
-        self._id = id_
-
-    def new(self, _kind: object) -> str:
-        return self._id
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[MemoryStore]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 @pytest.fixture
@@ -56,7 +38,7 @@ async def a_child(store: Store, parent: str) -> LogRow:
 
 async def begin(store: Store, log: str) -> None:
     """A conversation of somebody else under this id."""
-    async with office(store, Desk(), ids=Ids(log)) as kernel:
+    async with office(store, Desk(), ids=OneId(log)) as kernel:
         await (await kernel.start("clerk")).ask("something of mine")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,6 @@ from tests.bundle.archive_support import edit_lines, forged, manifest_of, rehead
 from tests.history.copy_support import Left
 
 FAR_US = 2**62
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[MemoryStore]:
-    made = MemoryStore()
-    yield made
-    await made.close()
 
 
 async def refused(store: MemoryStore, path: Path, reason: str, **options: Any) -> None:

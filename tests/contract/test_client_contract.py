@@ -11,9 +11,11 @@ from agentos.kernel import Kernel
 from agentos.kernel.client import Operator
 from agentos.kernel.control import SocketClient
 
-pytest.register_assert_rewrite("agentos.testing.client_contract")
+for part in ("contract", "talk", "case"):
+    pytest.register_assert_rewrite(f"agentos.testing.client_{part}")
 
-from agentos.testing.client_contract import CONTRACT_SETTINGS, ClientContract  # noqa: E402
+from agentos.testing.client_case import CONTRACT_SETTINGS  # noqa: E402
+from agentos.testing.client_contract import ClientContract  # noqa: E402
 
 
 class TestKernel(ClientContract):

@@ -11,7 +11,7 @@ import pytest
 from agentos.components import ApprovalMode, EffectClass, ModelRef, Rule, TurnLimits, Verdict
 from agentos.definitions import AgentSpec, SessionPolicy, SubagentUse, ToolboxUse, agent_files, load_agent, load_agents
 from agentos.definitions.files import read_agent
-from agentos.definitions.toolbox_spec import PrivateLacking, PrivateSqlite
+from agentos.definitions.private_toolbox import PrivateLacking, PrivateSqlite
 from agentos.errors import ConfigurationError
 
 WHOLE = """\

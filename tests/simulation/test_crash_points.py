@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,6 +49,7 @@ class Story:
         self.happened: Counter[tuple[str, EffectClass]] = Counter()
         self.broken: list[str] = []
         self.conversation, self.input = "", 0
+        self.toolboxes = self._toolboxes()
 
     def run(self) -> None:
         over = False
@@ -102,14 +102,16 @@ class Story:
         self.clock.advance(0.1)
 
     async def _enter(self, kernel: Kernel) -> None:
-        for name, sharing in (("desk", ToolboxSharing.EXCLUSIVE), ("air", ToolboxSharing.STATELESS)):
-            await kernel.add_toolbox(PythonToolbox(name, self._tools(name), sharing))
+        for toolbox in self.toolboxes:
+            await kernel.add_toolbox(toolbox)
         limits: dict[str, Any] = {"approval": "park", "policy": [{"tool": "guarded", "verdict": "ask"}]}
         lead = AgentSpec(slug="lead", toolboxes=["desk", "air"], subagents=["aide"], **limits)
         for spec in (lead, AgentSpec(slug="aide", toolboxes=["air"])):
             await kernel.install(spec, model=ScriptedModel(self._reply, self.clock))
 
-    def _tools(self, toolbox: str) -> list[Callable[..., Any]]:
+    def _toolboxes(self) -> tuple[PythonToolbox, ...]:
+        """The same for all lives, which keep nothing in them."""
+
         async def happen(context: CallContext, n: int, effect: EffectClass) -> str:
             self.happened[context.key, effect] += 1
             await self.clock.sleep(0.3 * n)
@@ -137,7 +139,10 @@ class Story:
             ended = await asyncio.gather(*inner, context.call("ask_aide", {"task": "it"}))
             return ", ".join(one.status.value for one in ended)
 
-        return [work_once, guarded] if toolbox == "desk" else [work_again, portal]
+        return (
+            PythonToolbox("desk", [work_once, guarded], ToolboxSharing.EXCLUSIVE),
+            PythonToolbox("air", [work_again, portal], ToolboxSharing.STATELESS),
+        )
 
     def _reply(self, request: ModelRequest) -> ModelReply:
         self.broken += unpaired(request.messages)

@@ -19,9 +19,9 @@ from agentos.persistence.base import LogRow, Unit
 from agentos.persistence.base import Verdict as Stored
 from agentos.persistence.memory import MemoryStore
 from agentos.testing.scenario import Play, find_scenarios
+from agentos.testing.scenario_cast import Box
 from agentos.testing.scenario_file import Scenario, load_scenario
 from agentos.testing.scenario_life import Carried, Life
-from agentos.testing.scenario_words import Box
 
 PLAIN = [{"when": {}, "text": "plainly said"}]
 ROUNDS = 50

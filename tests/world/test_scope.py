@@ -242,3 +242,19 @@ def _small(tree: Any) -> list[int]:
     if isinstance(tree, int):
         return [tree] if tree < 3 else []
     return [n for part in tree for n in _small(part)]
+
+
+async def test_one_function_that_is_pushed_twice_runs_twice_unless_one_of_them_is_taken_back() -> None:
+    ran: list[str] = []
+
+    def release() -> None:
+        ran.append("released")
+
+    scope = Scope(Level.PROGRAM, "program")
+    first, second = scope.push("one", release), scope.push("one", release)
+    taken = [scope.take_back(number) for number in (first, first)]
+    kept = scope.open
+    await scope.close()
+
+    assert (taken, kept, ran) == ([True, False], 1, ["released"])
+    assert not scope.take_back(second)

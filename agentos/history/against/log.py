@@ -23,8 +23,9 @@ from agentos.history.against.contrast import decision_changes, reply_changes, re
 from agentos.history.against.departure import Change, Compared, Departed, Part, Unchanged
 from agentos.history.against.variants import Asked, Variant, Variation
 from agentos.history.reading import Contexts, conversation_row, stored_units
-from agentos.history.replay.deciding import Deciding, Unit, rules_of
-from agentos.history.replay.intake import reply_in
+from agentos.history.replay.deciding import Deciding, rules_of
+from agentos.history.replay.ends import reply_in
+from agentos.history.replay.recorded import Unit
 from agentos.history.replay.results import Divergence
 from agentos.ids import CONVERSATION, Digest, turn_id
 from agentos.models.scripted import ScriptedModel

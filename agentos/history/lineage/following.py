@@ -25,23 +25,21 @@ PAGE_ENTRIES = 500
 LOOK_BACK_ENTRIES = 1_000
 DEPTH_MAX = 64
 
-KINDS = frozenset(
-    {
-        "conversation.started",
-        "turn.started",
-        "turn.resumed",
-        "turn.cancelling",
-        "turn.finished",
-        "model.requested",
-        "model.finished",
-        "call.proposed",
-        "call.nested",
-        "call.started",
-        "call.finished",
-        "call.doubted",
-        "approval.requested",
-    }
-)
+_TOLD = {
+    "conversation.started": ("conversation", "started"),
+    "turn.started": ("turn", "started"),
+    "turn.resumed": ("turn", "resumed"),
+    "turn.cancelling": ("turn", "cancelling"),
+    "turn.finished": ("turn", ""),
+    "model.requested": ("step", "started"),
+    "model.finished": ("step", ""),
+    "approval.requested": ("call", "waits for approval"),
+    "call.started": ("call", "started"),
+    "call.doubted": ("call", "in doubt"),
+    "call.finished": ("call", ""),
+}
+
+KINDS = frozenset({*_TOLD, "call.proposed", "call.nested"})
 """What is told, and what names of calls are learnt from."""
 
 Wait = Callable[[float], Awaitable[None]]
@@ -245,19 +243,6 @@ async def _last_turn(store: Store, log: LogId, upto: int) -> int:
     return 0
 
 
-_TOLD = {
-    "conversation.started": ("conversation", "started"),
-    "turn.started": ("turn", "started"),
-    "turn.resumed": ("turn", "resumed"),
-    "turn.cancelling": ("turn", "cancelling"),
-    "turn.finished": ("turn", ""),
-    "model.requested": ("step", "started"),
-    "model.finished": ("step", ""),
-    "approval.requested": ("call", "waits for approval"),
-    "call.started": ("call", "started"),
-    "call.doubted": ("call", "in doubt"),
-    "call.finished": ("call", ""),
-}
 _ENDS = frozenset({"turn.finished", "model.finished", "call.finished"})
 _OPENS = frozenset({"turn.started", "turn.resumed"})
 

@@ -11,32 +11,16 @@ from itertools import zip_longest
 
 import msgspec
 
-from agentos.components import (
-    AgentContext,
-    CallConfig,
-    ConversationState,
-    ConversationStatus,
-    CycleLink,
-    Narrowing,
-    TurnState,
-)
+from agentos.components import ConversationState, ConversationStatus, Narrowing, TurnState
 from agentos.errors import CodecError, StoreDamaged
-from agentos.events.entry import ERASED, Draft, Entry, Head, Registry, decode_head, entry_of
-from agentos.events.kinds import (
-    CallFinished,
-    CallSource,
-    CallStarted,
-    ConversationForked,
-    EntryData,
-    ResourceNoted,
-    Snapshot,
-    TurnStarted,
-)
+from agentos.events.entry import ERASED, Draft, Registry, decode_head
+from agentos.events.kinds import ConversationForked, Snapshot, TurnStarted
 from agentos.history.reading import Contexts, named_by, pinned_by
 from agentos.history.replay.compare import Leaves, differing, draft_leaves, entry_leaves, is_same
 from agentos.history.replay.intake import TOLD_BY, intake_of
+from agentos.history.replay.recorded import Pinned, Recorded, Unit, decoded
 from agentos.history.replay.results import Divergence, Identical
-from agentos.ids import CONVERSATION, AgentId, Digest, LogId, Micros
+from agentos.ids import CONVERSATION, Digest, Micros
 from agentos.journal import Times, fold_unit
 from agentos.journal.apply import forget
 from agentos.journal.seal import snapshot_of
@@ -63,28 +47,8 @@ def rules_of(
     return Rules(schedule, schedule.digest(), registry or Registry(), settings.pass_decisions_max)
 
 
-Pinned = Callable[[Digest], AgentContext]
-"""Gives the configuration that a turn pinned under a digest."""
-
 _LOOKED_AT = TOLD_BY | {ConversationForked.kind, TurnStarted.kind}
 """The kinds of entries that are decoded: what a pass decides by itself is compared as bytes."""
-
-
-class Unit(msgspec.Struct, frozen=True):
-    """A stored unit as it was read. looked_at are those of its entries that tell its intake and its oracle, decoded."""
-
-    stored: Sequence[StoredEntry]
-    heads: Sequence[Head]
-    looked_at: Sequence[Entry]
-    pins: Sequence[Digest]
-
-    @property
-    def has_erased(self) -> bool:
-        return any(body is None for one in self.stored for *_, body in one.payloads)
-
-    def entries(self, log: LogId, registry: Registry) -> list[Entry]:
-        """All of them. Raises CodecError."""
-        return [_decoded(log, one, head, registry) for one, head in zip(self.stored, self.heads, strict=True)]
 
 
 class Deciding:
@@ -122,7 +86,7 @@ class Deciding:
         log, registry = self.row.id, self._rules.registry
         heads = [decode_head(one.head) for one in stored]
         looked_at = [
-            _decoded(log, one, head, registry)
+            decoded(log, one, head, registry)
             for one, head in zip(stored, heads, strict=True)
             if head.kind in _LOOKED_AT
         ]
@@ -266,50 +230,3 @@ class Deciding:
     def rests_on_erased(self, unit: Unit) -> bool:
         """Whether what was decided may rest on a body that is gone."""
         return unit.has_erased or any(value is ERASED for value in self.slice.bodies.values())
-
-
-class Recorded:
-    """Answers what a pass may ask from the unit that it once made."""
-
-    def __init__(self, unit: Unit, pinned: Pinned) -> None:
-        self.pinned = pinned
-        self._started = {head.call for head in unit.heads if head.kind == CallStarted.kind}
-        self._deadlocks = {entry.call: () for entry in unit.looked_at if _is_deadlock(entry.data)} | _cycles(unit)
-        self._pins = [*unit.pins]
-        self.asked: list[tuple[int, tuple[Narrowing, ...]]] = []
-        self.asked_in_vain = False
-
-    def slot(self, log: LogId, call: int, config: CallConfig) -> bool:
-        return call in self._started
-
-    def deadlock(self, view: View, call: int) -> tuple[CycleLink, ...] | None:
-        return self._deadlocks.get(call)
-
-    def begins(self, view: View) -> bool:
-        """Where a turn waited for its place no context is recorded, and asking for one says so."""
-        return True
-
-    def context(self, agent: AgentId, depth: int, narrowings: tuple[Narrowing, ...] = ()) -> Digest:
-        """Where none is recorded, none was to be had: asking for it raised then, and raises now."""
-        if not self._pins:
-            self.asked_in_vain = True
-            raise LookupError("no context is recorded here")
-        self.asked.append((depth, narrowings))
-        return self._pins.pop(0)
-
-
-def _decoded(log: LogId, stored: StoredEntry, head: Head, registry: Registry) -> Entry:
-    return entry_of(log, head, {i: body for i, _, _, body in stored.payloads}, registry)
-
-
-def _is_deadlock(data: EntryData) -> bool:
-    return isinstance(data, CallFinished) and data.call_kind == "deadlock" and data.source is CallSource.DECIDED
-
-
-def _cycles(unit: Unit) -> dict[int, tuple[CycleLink, ...]]:
-    """The waits of each deadlock that was decided on; logs of old do not tell them."""
-    return {
-        entry.call: entry.data.cycle
-        for entry in unit.looked_at
-        if isinstance(entry.data, ResourceNoted) and entry.data.decided
-    }

@@ -11,27 +11,15 @@ from typing import Any
 
 import msgspec
 
-from agentos.components import (
-    CallConfig,
-    CallState,
-    CallStatus,
-    ConversationConfig,
-    ConversationState,
-    GivenEnd,
-    Narrowing,
-    TurnConfig,
-)
+from agentos.components import CallConfig, CallStatus, ConversationConfig, ConversationState, Narrowing, TurnConfig
 from agentos.events.entry import Entry
 from agentos.events.intake import (
     Answer,
     Branch,
-    CallReport,
     Cancel,
-    ChildEnded,
     ControlItem,
     Delegate,
     Erase,
-    Given,
     HookReport,
     InnerCall,
     Input,
@@ -53,7 +41,6 @@ from agentos.events.kinds import (
     CallNested,
     CallProgress,
     CallResolved,
-    CallSource,
     ChildLate,
     ConversationForked,
     ConversationStarted,
@@ -67,7 +54,7 @@ from agentos.events.kinds import (
     TurnResumed,
     WakeFired,
 )
-from agentos.events.model import Finish, ModelReply, ToolCall
+from agentos.history.replay.ends import call_ended, child_ended, given_by_hook, given_in, model_report
 from agentos.ids import AgentId, CallId, ConversationId, Name, call_id
 
 replace = msgspec.structs.replace
@@ -93,9 +80,9 @@ def intake_of(entries: Sequence[Entry], requested: int) -> list[Item]:
         elif isinstance(item, ModelReport):
             item = replace(item, base_seq=requested)
         elif isinstance(item, Resume) and item.branch is not None:
-            item = replace(item, branch=replace(item.branch, given=_given_in(entries)))
+            item = replace(item, branch=replace(item.branch, given=given_in(entries)))
         elif isinstance(item, HookReport) and isinstance(entry.data, HookDecided) and entry.data.given:
-            item = replace(item, given=_given_by_hook(entries, item.call))
+            item = replace(item, given=given_by_hook(entries, item.call))
         if item is not None:
             items.append(item)
     return items
@@ -136,96 +123,6 @@ def _branch(entry: Entry) -> Branch:
     config = next(value for _, value in entry.changes if isinstance(value, ConversationConfig))
     pinned = next((value.context for _, value in entry.changes if isinstance(value, TurnConfig)), None)
     return Branch(root=config.root, agent=config.agent, slug=config.slug, context=pinned)
-
-
-def _given_in(entries: Sequence[Entry]) -> tuple[Given, ...]:
-    return tuple(
-        Given(
-            call=entry.call,
-            text=dict(entry.private).get("whole", entry.private[0][1]),
-            replaced=data.source is CallSource.REPLACED,
-            status=data.status,
-            kind=data.call_kind,
-        )
-        for entry in entries
-        if isinstance(data := entry.data, CallFinished) and data.source in (CallSource.REPLACED, CallSource.ORIGIN)
-    )
-
-
-def _given_by_hook(entries: Sequence[Entry], call: int) -> GivenEnd | None:
-    """The result that a hook had for a call; None where a rule denied the call all the same."""
-    for entry in entries:
-        data = entry.data
-        if isinstance(data, CallFinished) and data.source is CallSource.HOOK and entry.call == call:
-            text = dict(entry.private).get("whole", entry.private[0][1])
-            return GivenEnd(text=text, status=data.status, kind=data.call_kind, finish=data.finish)
-    return None
-
-
-def _model_report(entry: Entry, data: ModelFinished) -> Item | None:
-    if data.finish is Finish.LOST:
-        return None
-    return ModelReport(
-        turn=entry.turn,
-        base_seq=0,
-        reply=reply_in(entry, data),
-        error=data.error,
-        message=dict(entry.private).get("error", ""),
-        retry_after_s=data.retry_after_s,
-    )
-
-
-def reply_in(entry: Entry, data: ModelFinished) -> ModelReply:
-    """What the model said."""
-    private = dict(entry.private)
-    arguments = [value for name, value in entry.private if name == "arguments"]
-    calls = tuple(
-        ToolCall(asked.tool, given, asked.id or "") for asked, given in zip(data.calls, arguments, strict=True)
-    )
-    return ModelReply(
-        private["text"],
-        calls,
-        data.finish,
-        data.usage,
-        private.get("thinking", ""),
-        private.get("opaque"),
-        data.kept_for or "",
-        data.model or "",
-        data.response or "",
-        data.finish_word or "",
-    )
-
-
-def _call_ended(entry: Entry, data: CallFinished) -> Item | None:
-    text = entry.private[0][1]
-    if data.source in (CallSource.DECIDED, CallSource.HOOK, CallSource.REPLACED, CallSource.ORIGIN):
-        return None
-    if data.source is CallSource.PROBE:
-        return Probed(call=entry.call, status=data.status, text=text)
-    if data.source is CallSource.CHILD:
-        return _child_ended(entry, data, text)
-    state = next(value for entity, value in entry.changes if entity == entry.call and isinstance(value, CallState))
-    return CallReport(
-        call=entry.call,
-        attempt=state.attempt,
-        status=data.status,
-        text=text,
-        kind=data.call_kind,
-        whole=dict(entry.private).get("whole"),
-        finish=data.finish,
-    )
-
-
-def _child_ended(entry: Entry, data: CallFinished | ChildLate, text: Any) -> Item:
-    assert data.outcome is not None, "the end of a child names its outcome"
-    return ChildEnded(
-        call=call_id(entry.log, entry.call),
-        outcome=data.outcome,
-        outcome_name=data.outcome_name,
-        text=text,
-        child_head=data.child_head or Name(""),
-        children_used=data.children_used,
-    )
 
 
 def _inner_call(entry: Entry, data: CallNested) -> Item:
@@ -293,9 +190,9 @@ def _resolve(entry: Entry, data: CallResolved) -> Item:
 
 _MAKE: dict[type[EntryData], Callable[[Entry, Any], Item | None]] = {
     InputReceived: _input,
-    ModelFinished: _model_report,
+    ModelFinished: model_report,
     CallDoubted: _doubted,
-    CallFinished: _call_ended,
+    CallFinished: call_ended,
     CallNested: _inner_call,
     HookDecided: _hook_report,
     ApprovalDecided: _answer,
@@ -311,7 +208,7 @@ _MAKE: dict[type[EntryData], Callable[[Entry, Any], Item | None]] = {
         for control, kind in CONTROLS.items()
     },
     PayloadErased: lambda entry, data: Erase(upto=data.upto, bodies=data.bodies, reason=data.reason, by=entry.by),
-    ChildLate: lambda entry, data: _child_ended(entry, data, entry.private[0][1]),
+    ChildLate: lambda entry, data: child_ended(entry, data, entry.private[0][1]),
 }
 
 TOLD_BY = frozenset({ConversationStarted.kind, *(kind.kind for kind in _MAKE)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,31 +11,12 @@ import pytest
 from agentos.history import Search
 from agentos.history.search import moved as moved_module
 from agentos.history.search.moved import HEADS_AT_HAND, moved_since
-from agentos.persistence import open_store
 from agentos.persistence.base import LogRow, Store
 from agentos.persistence.search_index import SearchIndex
 from agentos.persistence.search_rows import SQUARES, Heads, Standing
 from agentos.persistence.sqlite import SQLiteStore
 from tests.history.forking import fork
 from tests.history.support import Desk, office
-
-
-@pytest.fixture(params=["memory", "file", "sqlite", "postgresql"])
-async def any_store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Store]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    urls = {"memory": "memory:", "file": f"file:{tmp_path}/folder", "sqlite": f"sqlite:///{tmp_path}/store.db"}
-    made = open_store(urls.get(request.param) or request.getfixturevalue("postgres").new_schema_url())
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
-    made = SQLiteStore(str(tmp_path / "history.db"))
-    yield made
-    await made.close()
 
 
 class Compared:
@@ -50,11 +30,6 @@ class Compared:
     async def _counted(self, kind: str | None = None) -> list[LogRow]:
         self.count += 1
         return await self._logs(kind)
-
-
-@pytest.fixture
-def desk() -> Desk:
-    return Desk()
 
 
 async def test_all_heads_are_read_once_and_then_those_that_moved(

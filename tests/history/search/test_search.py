@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from agentos.history import Found, Hit, Search, Wanted, search_store
 from agentos.history.search import indexing as indexing_module
 from agentos.history.search.indexing import Indexing
 from agentos.ids import call_id
-from agentos.persistence import open_store, search_place
+from agentos.persistence import search_place
 from agentos.persistence.base import Store, StoredEntry
 from agentos.persistence.memory import MemoryStore
 from agentos.persistence.search_index import SearchIndex
@@ -27,24 +26,6 @@ from agentos.persistence.search_rows import Asked
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.testing.clock import ManualClock
 from tests.history.support import Desk, advance, office, settled
-
-
-@pytest.fixture(params=["memory", "file", "sqlite", "postgresql"])
-async def any_store(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Store]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    urls = {"memory": "memory:", "file": f"file:{tmp_path}/folder", "sqlite": f"sqlite:///{tmp_path}/store.db"}
-    made = open_store(urls.get(request.param) or request.getfixturevalue("postgres").new_schema_url())
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SQLiteStore]:
-    made = SQLiteStore(str(tmp_path / "history.db"))
-    yield made
-    await made.close()
 
 
 def whats(found: Found) -> set[tuple[str, str, str | None]]:
