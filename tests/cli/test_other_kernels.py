@@ -40,7 +40,7 @@ ASKED = WORDS.keys() - NOT_ASKED - {"watch", "stop", "top"}
 """Those for which a kernel is asked, and that go on without it."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def project() -> Iterator[Cli]:
     """A project with one idle conversation, in a folder whose name is short enough for a socket."""
     with tempfile.TemporaryDirectory() as folder:
