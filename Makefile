@@ -27,8 +27,8 @@ setup: .venv/.ready ## make .venv with everything locked in requirements-dev.loc
 demo: .venv/.ready ## agents at work on the files of this folder
 	$(BIN)/agentos demo .
 
-test: .venv/.ready ## run the tests, on two cores
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+test: .venv/.ready ## run the tests; three at a time keep two cores busy
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: lint types layers test ## everything that a change has to pass
 
