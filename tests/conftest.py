@@ -41,6 +41,9 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 def pytest_configure() -> None:
-    """A shell that runs the tests in the background has SIGINT ignored, and every child would inherit that."""
+    """A shell that runs the tests in the background has SIGINT ignored, `nohup` SIGHUP; every child would inherit that. What
+    is caught here is the system's own in a child."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)

@@ -55,6 +55,10 @@ class Admission:
     def waits(self, log: LogId) -> bool:
         return self._places.waits(log)
 
+    def has_room(self, log: LogId) -> bool:
+        """Whether a turn that begins now would not have to wait."""
+        return self._places.has_room(log)
+
     def needs(self, log: LogId) -> bool:
         """Whether it has to stay in memory: it waits, or its place has come and it has not begun."""
         return log in self._told or self._places.waits(log)

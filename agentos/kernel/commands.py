@@ -180,11 +180,11 @@ class Commands:
         return loaded
 
     def _check_waiting_turns(self, log: LogId, state: ConversationState | None) -> None:
-        """An input of a conversation that runs, or waits already, makes no turn more that waits now."""
+        """An input of a conversation that runs, waits already, or has room, makes no turn more that waits now."""
         admission, limit = self._ticker.admission, self._settings.waiting_turns_max
         if admission is None or admission.waiting < limit or admission.waits(log):
             return
-        if state is None or not state.open_turn:
+        if (state is None or not state.open_turn) and not admission.has_room(log):
             raise ConversationBusy(log, admission.waiting, turns_max=limit)
 
     def _feed_input(self, loaded: Loaded, text: str, ephemeral: bool, ticket: Ticket) -> None:

@@ -96,6 +96,11 @@ class Places(Generic[K]):
     def waits(self, who: K) -> bool:
         return who in self._ways and who not in self._inside
 
+    def has_room(self, who: K) -> bool:
+        """Whether one that has not asked yet would have its place at once."""
+        rooms = ((self._rooms.get(bound[:2]), bound.size) for bound in self._bounds_of(who))
+        return all(room is None or (not room.line and len(room.holders) < size) for room, size in rooms)
+
     def waits_at(self, who: K) -> tuple[Bound, list[K]]:
         """The bound at which one waits, and those that have a place there. Of one that does not wait, its widest."""
         way = self._ways[who]

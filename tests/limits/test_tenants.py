@@ -13,7 +13,7 @@ import pytest
 
 from agentos.components import ConversationConfig, ToolboxSharing
 from agentos.definitions import AgentSpec
-from agentos.errors import InputRefused
+from agentos.errors import ConversationBusy, InputRefused
 from agentos.events.intake import Control
 from agentos.history import Identical, Skipped, replay_all, verify_store
 from agentos.history.bundle.archive import BundleReader
@@ -155,6 +155,23 @@ async def test_no_more_turns_of_a_tenant_run_than_its_bound_and_others_are_not_h
         assert waiting == 3
         assert limits == {("turns", "acme", 2, 2), ("turns", "globex", 2, 1)}
         assert [outcome.completed for outcome in outcomes] == [True] * 10
+
+
+async def test_a_full_line_of_one_tenant_refuses_nobody_who_has_room(store: Store) -> None:
+    desk = Desk()
+    async with hosting(store, "main", model=desk.mind(), tenant_turns_max=1, waiting_turns_max=1) as kernel:
+        asked = await asking(kernel, *many("acme", 2), tenant="acme")
+        late = await kernel.start("main", tenant="acme")
+        with pytest.raises(ConversationBusy):
+            await late.send("acme-late")
+        asked += await asking(kernel, "globex-0", tenant="globex")
+        other = await kernel.start("main", tenant="globex")
+        with pytest.raises(ConversationBusy):
+            await other.send("globex-late")
+        begun = list(desk.asked)
+        await ended(kernel, desk, asked)
+
+        assert begun == ["acme-0", "globex-0"]
 
 
 async def test_no_more_calls_of_a_tenant_run_than_its_bound_and_others_are_not_held_up(store: Store) -> None:

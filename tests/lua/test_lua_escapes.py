@@ -144,6 +144,17 @@ async def test_running_out_of_memory_is_an_error_and_the_state_stays() -> None:
         assert await here.values("return kept") == [7]
 
 
+async def test_what_a_script_without_memory_leaves_is_no_hindrance_to_the_next() -> None:
+    """Lua makes room for a long text by no collection of its own."""
+    size = MEMORY_BYTES // 4
+    async with bench() as here:
+        for _ in range(3):
+            fill = "local t = {} for i = 1, 1e9 do t[i] = ('x'):rep(1000) .. i end"
+            assert (await here.failure(fill))[0] == "memory"
+
+            assert await here.values(f"return #('x'):rep({size})") == [size]
+
+
 async def test_texts_reach_a_state_whose_memory_is_full() -> None:
     """Without room made for them, this is where the process would be aborted, or hang for ever."""
     fill = "T = {} pcall(function() for i = 1, 1e9 do T[i] = ('x'):rep(1000) .. i end end)"

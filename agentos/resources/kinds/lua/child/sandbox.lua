@@ -8,7 +8,7 @@ local json_source, modules_source, bytes_max, tool_names, ask, printed, now, set
 
 local load, pcall, type, tostring, select, error = load, pcall, type, tostring, select, error
 local concat, pack, find = table.concat, table.pack, string.find
-local rawget, setmetatable, format = rawget, setmetatable, string.format
+local rawget, setmetatable, format, collectgarbage = rawget, setmetatable, string.format, collectgarbage
 
 -- What fails out there comes as an object of Python, and that is nothing a script may hold.
 local function outside(work, ...)
@@ -73,8 +73,12 @@ local function words_of(raised)
   return shown and written or "an error that is a " .. type(raised)
 end
 
+-- Lua collects nothing when it has no room for a long text, so what was left would stand in the way of the next script.
 local function failure(raised)
-  if type(raised) == "string" and find(raised, "not enough memory", 1, true) then return "memory", words_of(raised) end
+  if type(raised) == "string" and find(raised, "not enough memory", 1, true) then
+    collectgarbage()
+    return "memory", words_of(raised)
+  end
   return "raised", words_of(raised)
 end
 
