@@ -17,7 +17,7 @@ import pytest
 
 from agentos.resources.process import Command, Keeper, ProcessLimits
 from agentos.resources.process import warden as wardens
-from agentos.resources.process.descendants import reap
+from agentos.resources.process.descendants import Kin, left_behind, living_below, reap
 from agentos.resources.process.live import LiveProcess
 from agentos.resources.process.survivors import RECORD, Process, send, stat_of, tag_of
 from agentos.resources.process.warden import WARDEN
@@ -105,6 +105,23 @@ async def test_a_limit_that_leaves_no_room_gives_each_family_a_name_of_its_own_a
 
     assert len({number for number, _ in known}) == 3
     assert tags == {mine}
+
+
+@pytest.mark.usefixtures("adopting")
+async def test_what_was_on_its_way_when_the_tag_was_given_is_known_by_the_one_it_was_born_with(tmp_path: Path) -> None:
+    path = tmp_path / "runaway"
+    with WARDEN.birth() as tag:
+        leader = started(python(f"run_away({str(path)!r})\ntime.sleep(1000)"))
+    runaway = await pid_in(path)
+    await until(lambda: {runaway} <= {one.pid for one in living_below()})
+    found = {one.pid for one in left_behind(Kin(leader.pid, tag, "another"), set())}
+    for pid in (leader.pid, runaway):
+        os.kill(pid, signal.SIGKILL)
+    leader.wait(HANG_S)
+    await until(lambda: living([runaway]) == [])
+    reap(runaway)
+
+    assert runaway in found
 
 
 @pytest.mark.usefixtures("adopting")

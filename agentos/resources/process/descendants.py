@@ -31,7 +31,7 @@ from agentos.resources.process.survivors import (
     is_still,
     send,
     stat_of,
-    tag_of,
+    tags_of,
 )
 from agentos.resources.process.tags import Tag
 from agentos.resources.process.warden import WARDEN
@@ -209,9 +209,9 @@ def _own_children() -> list[int]:
 
 def _belongs(pid: int, kin: Kin) -> bool:
     """The tag says it, either way, for all that has one of ours: an orphan of a family may bear the mark of another."""
-    tag = tag_of(pid)
-    if tag is not None and (tag == kin.tag.number or WARDEN.knows(tag)):
-        return tag == kin.tag.number
+    tags = [tag for tag in tags_of(pid) if tag == kin.tag.number or WARDEN.knows(tag)]
+    if tags:
+        return kin.tag.number in tags
     stat = stat_of(pid)
     return stat is not None and (kin.leader in (stat.session, stat.group) or _marked(pid, kin.mark))
 

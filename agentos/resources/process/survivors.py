@@ -73,14 +73,26 @@ def children_of(pid: int) -> list[int]:
 
 
 def children_of_thread(pid: int, thread: int) -> list[int]:
-    """Orphans that a process adopts go to its first thread."""
-    return [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
+    """Orphans that a process adopts go to its first thread. Where one of them ends meanwhile the system leaves out others:
+    so it is asked twice."""
+    path = f"/proc/{pid}/task/{thread}/children"
+    return [int(child) for child in dict.fromkeys(_read(path).split() + _read(path).split())]
 
 
 def tag_of(pid: int) -> int | None:
-    """The tag that a process was born with; None when it has none, or is gone."""
-    hard = _read(f"/proc/{pid}/limits").partition(b"Max realtime timeout")[2].split(None, 2)[1:2]
+    """The tag that a process cannot shed; None when it has none, or is gone."""
+    hard = _rttime_of(pid)[1:2]
     return int(hard[0]) if hard and hard[0].isdigit() else None
+
+
+def tags_of(pid: int) -> list[int]:
+    """That one, and the one that it was born with, which it has alone until the other is put on it."""
+    return [int(limit) for limit in _rttime_of(pid) if limit.isdigit()]
+
+
+def _rttime_of(pid: int) -> list[bytes]:
+    """The soft and the hard limit."""
+    return _read(f"/proc/{pid}/limits").partition(b"Max realtime timeout")[2].split(None, 2)[:2]
 
 
 def is_still(process: Process) -> bool:
