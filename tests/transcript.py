@@ -7,9 +7,9 @@ file when the line before it ends with the name of the file in backticks and a c
 A line `first$ agentos up` is a command in a terminal of that name, in the same folder. It goes on while the page does: as
 much of what it prints is taken as the page shows, and below a line `first$` stands what came since.
 
-An id, a time, a digest and the number of a process stand for those of the run. The same id or process in two places is the
-same one, in commands too. Blanks count as one, and as none at the end of a line, and `…/` stands for the folder that all is
-done in.
+An id, a time, a digest, the key of an input and the number of a process stand for those of the run. The same id or process
+in two places is the same one, in commands too. Blanks count as one, and as none at the end of a line, and `…/` stands for
+the folder that all is done in.
 
 `python -m tests.transcript PAGE` puts what comes now in the place of all that is shown.
 """
@@ -39,14 +39,14 @@ _TOKEN = re.compile(
     r"(?P<clock>\d\d:\d\d:\d\d(?:\.\d+)?)"
     r"|(?P<took>(?<![\w.+])\d+(?:\.\d+)? ?(?:ms|s)(?!\w))"
     r"|(?P<pid>(?:(?<=process )|(?<=pid )|(?<=kill ))\d+(?!\w))"
-    r"|(?P<digest>[0-9a-f]{64}|[0-9a-f]{12}…)"
+    r"|(?P<digest>[0-9a-f]{64}|[0-9a-f]{12}…|(?<=key=)[0-9a-f]{32})"
     rf"|(?P<id>(?<![0-9A-Za-z])(?=[0-9a-z]*\d)(?=[0-9a-z]*[a-z])(?:{_ID}{{18}})?{_ID}{{8}}(?![0-9A-Za-z]))"
     r"|(?P<blank>\s+)"
 )
 _SHAPES = {
     "clock": r"\d\d:\d\d:\d\d(?:\.\d+)?",
     "took": r"\d+(?:\.\d+)? ?(?:ms|s)",
-    "digest": r"(?:[0-9a-f]{64}|[0-9a-f]{12}…)",
+    "digest": r"(?:[0-9a-f]{64}|[0-9a-f]{12}…|[0-9a-f]{32})",
     "blank": r"\s+",
 }
 
