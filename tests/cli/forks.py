@@ -20,8 +20,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 _FILES = 3
 _LENGTH_BYTES = 4
@@ -66,22 +67,21 @@ class Forks:
             channel.connect(self._address)
             socket.send_fds(channel, [len(request).to_bytes(_LENGTH_BYTES, "big")], files)
             channel.sendall(request)
-            pid = int(_line(channel))
-            channel.settimeout(timeout_s)
-            try:
-                return int(_line(channel))
-            except TimeoutError:
-                os.kill(pid, signal.SIGKILL)
-                raise subprocess.TimeoutExpired(list(words), timeout_s) from None
+            # One reader for both lines: a command that ends at once has them come together.
+            with channel.makefile("rb") as said:
+                pid = _number(said)
+                channel.settimeout(timeout_s)
+                try:
+                    return _number(said)
+                except TimeoutError:
+                    os.kill(pid, signal.SIGKILL)
+                    raise subprocess.TimeoutExpired(list(words), timeout_s) from None
 
 
-def _line(channel: socket.socket) -> bytes:
-    said = b""
-    while not said.endswith(b"\n"):
-        more = channel.recv(64)
-        assert more, "the process that commands are forked from has ended"
-        said += more
-    return said
+def _number(said: BinaryIO) -> int:
+    line = said.readline()
+    assert line, "the process that commands are forked from has ended"
+    return int(line)
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes:
@@ -132,7 +132,7 @@ def _tell_the_ended(running: dict[int, socket.socket]) -> None:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
             return
-        with running.pop(pid) as channel:
+        with running.pop(pid) as channel, suppress(BrokenPipeError):  # who waited for it too long has gone
             channel.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
