@@ -9,6 +9,7 @@ from typing import Protocol
 
 from agentos.history.reading import in_units, stored_pages
 from agentos.persistence.base import LogRow, Store, StoredEntry
+from agentos.persistence.reading import SEQ_MAX
 from agentos.persistence.scanning import Scannable, Stretch
 
 SCANNED_ENTRIES = 1_000
@@ -56,7 +57,7 @@ class Swept:
     """Reads all logs in one sweep, from the one with this number on."""
 
     def __init__(self, store: Scannable, first: int) -> None:
-        self._store, self._after = store, (first, -1)
+        self._store, self._after = store, (first - 1, SEQ_MAX)
         self._read: deque[Stretch] = deque()
         self._more = True
 

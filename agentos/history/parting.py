@@ -17,7 +17,7 @@ from agentos.codec import encode_json
 from agentos.components import CallStatus, TurnState
 from agentos.events.entry import ERASED, Entry, RawComponent, Registry
 from agentos.events.kinds import CallFinished, InputReceived, ModelFinished, TurnFinished
-from agentos.history.reading import Contexts, conversation_row, decoded, stored_units
+from agentos.history.reading import Contexts, conversation_row, decoded, logs_above, stored_units
 from agentos.ids import CONVERSATION, LogId
 from agentos.journal import Folded, load_log
 from agentos.persistence.base import LogRow, Store
@@ -109,10 +109,10 @@ async def _shared(store: Store, a: LogRow, b: LogRow) -> int:
 async def _line(store: Store, row: LogRow) -> list[tuple[LogId, int]]:
     """The logs that make up a log, oldest first, each with the last seq that counts."""
     line = [(row.id, row.seq)]
-    while row.forked_from is not None:
-        upto = min(row.upto, line[0][1])
-        row = await conversation_row(store, row.forked_from)
-        line.insert(0, (row.id, upto))
+    upto = row.upto
+    async for above in logs_above(store, row):
+        line.insert(0, (above.id, min(upto, line[0][1])))
+        upto = above.upto
     return line
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from agentos import codec
 from agentos.components import AgentContext, TurnConfig
@@ -22,6 +22,20 @@ async def conversation_row(store: Store, conversation: str) -> LogRow:
     if row is None:
         raise UnknownConversation(conversation[:80])
     return row
+
+
+async def logs_above(store: Store, row: LogRow, known: Mapping[str, LogRow] | None = None) -> AsyncIterator[LogRow]:
+    """The logs that a fork comes from, nearest first; those that are known are not read.
+
+    Raises UnknownConversation for one that is not there, and StoreDamaged for one that comes from itself.
+    """
+    names = {row.id}
+    while row.forked_from is not None:
+        row = (known or {}).get(row.forked_from) or await conversation_row(store, row.forked_from)
+        if row.id in names:
+            raise StoreDamaged(store.url, f"{row.id} is a fork of itself")
+        names.add(row.id)
+        yield row
 
 
 async def stored_units(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -29,7 +28,6 @@ from agentos.persistence.base import LogRow, Store
 from agentos.resources.finishing import unheard
 from agentos.world import World
 
-_log = logging.getLogger(__name__)
 ARRIVAL_S = 1.0
 """How long a kernel that is about to close waits for what is on its way to a log."""
 

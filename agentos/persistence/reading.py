@@ -146,9 +146,13 @@ class SqlReads(SqlScan):
         A log that is no fork is one stretch; a fork begins with those of the log it came from. Empty for no log.
         """
         line: list[tuple[int, int]] = []
+        names: set[str] = set()
         name: str | None = log
         end = SEQ_MAX
         while name is not None:
+            if name in names:
+                raise StoreDamaged(self.url, f"{log} is a fork of itself")
+            names.add(name)
             rows = await self._fetch(_LINE, (name,))
             if not rows and line:
                 raise StoreDamaged(self.url, f"{log} is a fork of {name}, which is not there")

@@ -15,9 +15,6 @@ import msgspec
 from agentos.persistence.base import StoredEntry
 from agentos.persistence.rows import message_payload
 
-Values = list[tuple[int, str, bytes | None, str | None]]
-"""i, name, salt and body of the values of an entry."""
-
 
 class Stretch(msgspec.Struct, kw_only=True):
     """Entries of the log with this number that follow each other. columns are turn, call and at of their rows, messages

@@ -1,10 +1,10 @@
-"""About how many bytes units are, which decides where and in how many parts they are written."""
+"""About how many bytes units and entries are, which decides where and in how many parts they are written and read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentos.persistence.base import Unit
+from agentos.persistence.base import StoredEntry, Unit
 
 ENTRY_BYTES, UNIT_BYTES = 160, 900
 """What an entry and a unit take beside their texts, about."""
@@ -27,3 +27,8 @@ def size_of(units: Sequence[Unit]) -> int:
         for post in unit.posts:
             size += len(post.body)
     return size
+
+
+def size_of_entry(entry: StoredEntry) -> int:
+    """The head of a stored entry and its values, counted alike."""
+    return len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)

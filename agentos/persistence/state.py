@@ -186,9 +186,13 @@ class StoreState(Generic[L]):
         return list(self._backwards(log, url))[::-1]
 
     def _backwards(self, log: str, url: str) -> Iterator[tuple[L, int]]:
+        names: set[str] = set()
         name: str | None = log
         end = SEQ_MAX
         while name is not None:
+            if name in names:
+                raise StoreDamaged(url, f"{log} is a fork of itself")
+            names.add(name)
             found = self.logs.get(name)
             if found is None and name != log:
                 raise StoreDamaged(url, f"{log} is a fork of {name}, which is not there")

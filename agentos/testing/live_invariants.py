@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from agentos.components import Awaited, Held, ResourceState, ToolboxConfig
 from agentos.ids import Kind, LogId, call_id
 from agentos.kernel import Kernel
-from agentos.resources import Level, Scope
+from agentos.resources import Level
 from agentos.resources.borrowing import Borrowing, Caller
 
 
@@ -68,9 +68,3 @@ def scopes_are_owned(kernel: Kernel) -> list[str]:
         for scope in agent.children
         if scope.open > kept[tuple(scope.path)] and not kernel.runner.busy(LogId(scope.path[-1]))
     ]
-
-
-def scope_paths(scope: Scope) -> list[str]:
-    """The paths of a scope and of all below that have something to give back."""
-    below = [path for child in scope.children for path in scope_paths(child)]
-    return ["/".join(scope.path), *below] if scope.open else below

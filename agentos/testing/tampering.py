@@ -172,6 +172,13 @@ def edit_projection(db: sqlite3.Connection, scene: Scene) -> Named:
     return Named(log, seq, "calls", "status")
 
 
+def hide(db: sqlite3.Connection, scene: Scene) -> Named:
+    """Every row stays as it is, and whoever asks sees less."""
+    db.execute("drop view tool_calls")
+    db.execute("create view tool_calls as select * from calls where status <> 'done'")
+    return Named("store", 0, "schema", "tool_calls")
+
+
 def blank(db: sqlite3.Connection, scene: Scene) -> Named:
     """As an erase leaves it, but for the receipt."""
     (log, n, seq) = db.execute(_ANSWER).fetchone()
@@ -271,6 +278,7 @@ TAMPERINGS: Sequence[Tampering] = (
     Tampering("insert", "a call ends a second time", insert),
     Tampering("swap", "two calls exchange their arguments and salts", swap),
     Tampering("edit a table", "`calls` says that a call failed; the log does not", edit_projection),
+    Tampering("hide", "a view leaves out calls; all rows stay as they are", hide),
     Tampering("blank", "an answer is gone as if it had been erased", blank),
     Tampering("say erased", "a conversation counts as erased", say_erased),
     Tampering("edit a snapshot", "a reload counts one turn more; all digests are made anew", edit_snapshot),

@@ -7,7 +7,7 @@ import inspect
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,13 +88,17 @@ class ContractContext(OutsideLoans):
 class Held(NamedTuple):
     """What this process has open: threads, and where the system tells, descriptors and living children."""
 
-    threads: int
-    descriptors: int
-    children: int
+    threads: frozenset[threading.Thread]
+    descriptors: frozenset[str]
+    children: frozenset[int]
 
     @classmethod
     def now(cls) -> Held:
-        return cls(threading.active_count(), _listed("/proc/self/fd"), len(children_of_this_process()))
+        return cls(frozenset(threading.enumerate()), _listed("/proc/self/fd"), frozenset(children_of_this_process()))
+
+    def beyond(self, before: Held) -> set[object]:
+        """What was not there before. What has ended meanwhile is of somebody else."""
+        return {one for now, then in zip(self, before, strict=True) for one in now - then}
 
 
 @asynccontextmanager
@@ -148,13 +152,14 @@ def at_once(toolbox: Toolbox) -> int:
     return 4 if toolbox.sharing is ToolboxSharing.READ_WRITE and reads else 1
 
 
-def _listed(path: str) -> int:
-    return len(os.listdir(path)) if Path(path).exists() else 0
+def _listed(path: str) -> frozenset[str]:
+    return frozenset(os.listdir(path) if Path(path).exists() else ())
 
 
 def children_of_this_process() -> set[int]:
     """Children of this process, adopted ones too; empty where the system does not tell."""
     found: set[int] = set()
     for file in Path("/proc/self/task").glob("*/children"):
-        found.update(int(pid) for pid in file.read_bytes().split())
+        with suppress(OSError):  # the thread has ended meanwhile
+            found.update(int(pid) for pid in file.read_bytes().split())
     return found

@@ -130,8 +130,8 @@ async def settled(kernel: Kernel, conversations: Sequence[str]) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Lets others run until it holds. Raises TimeoutError after 10 s."""
-    async with asyncio.timeout(10):
+    """Lets others run until it holds. Raises TimeoutError after 60 s."""
+    async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.001)
 

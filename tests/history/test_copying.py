@@ -170,28 +170,20 @@ def full_after(store: Store, batches: int) -> Store:
     return store
 
 
-@pytest.fixture(params=["sqlite", "file", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Of a new durable store of this kind."""
-    if request.param == "postgresql":
-        return str(request.getfixturevalue("postgres").new_schema_url())
-    return {"sqlite": f"sqlite:///{tmp_path}/copy.db", "file": f"file:{tmp_path}/copy"}[request.param]
-
-
 @pytest.mark.parametrize("batches", [1, 2, 5, 9, 14])
 async def test_a_copy_that_was_cut_short_goes_on(
-    left: Left, url: str, monkeypatch: pytest.MonkeyPatch, batches: int
+    left: Left, durable_url: str, monkeypatch: pytest.MonkeyPatch, batches: int
 ) -> None:
     monkeypatch.setattr("agentos.history.copy.batches.BATCH_UNITS", 3)
     monkeypatch.setattr("agentos.history.copy.batches.PAGE_DEFINITIONS", 1)
     with pytest.raises(StoreUnavailable, match="full"):
-        await copy_store(left.store, full_after(open_store(url), batches))
-    part = open_store(url)
+        await copy_store(left.store, full_after(open_store(durable_url), batches))
+    part = open_store(durable_url)
     begun = sum(row.seq for row in await part.logs())
     await part.close()
-    first = await copy_store(left.store, open_store(url))
-    second = await copy_store(left.store, open_store(url))
-    found = open_store(url)
+    first = await copy_store(left.store, open_store(durable_url))
+    second = await copy_store(left.store, open_store(durable_url))
+    found = open_store(durable_url)
 
     assert begun
     assert await whole(found) == await whole(left.store)
@@ -202,14 +194,14 @@ async def test_a_copy_that_was_cut_short_goes_on(
 
 
 async def test_a_copy_that_was_cut_short_takes_what_came_since(
-    left: Left, url: str, make: Callable[[str], Store], desk: Desk, monkeypatch: pytest.MonkeyPatch
+    left: Left, durable_url: str, make: Callable[[str], Store], desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agentos.history.copy.batches.BATCH_UNITS", 3)
     with pytest.raises(StoreUnavailable):
-        await copy_store(left.store, full_after(open_store(url), 14))
+        await copy_store(left.store, full_after(open_store(durable_url), 14))
     await goes_on(make("source"), desk, left)
-    await copy_store(left.store, open_store(url))
-    found, source = open_store(url), make("source")
+    await copy_store(left.store, open_store(durable_url))
+    found, source = open_store(durable_url), make("source")
 
     ours, theirs = await whole(found), await whole(source)
     assert [row[0] for row in ours.pop("logs")] == [row[0] for row in theirs.pop("logs")]  # type: ignore[index]

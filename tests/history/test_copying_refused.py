@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -79,7 +80,7 @@ async def test_another_beginning_is_refused(left: Left, make: Callable[[str], St
 async def test_a_source_that_is_damaged_is_refused_with_log_and_seq(
     left: Left, make: Callable[[str], Store], tmp_path: Path
 ) -> None:
-    with sqlite3.connect(tmp_path / "source.db") as db:
+    with closing(sqlite3.connect(tmp_path / "source.db")) as db, db:
         n = db.execute("select n from logs where id = ?", (left.settled,)).fetchone()[0]
         db.execute("update entries set head = head || ' ' where n = ? and seq = 9", (n,))
     db.close()
@@ -122,7 +123,7 @@ async def test_a_folder_that_lost_a_line_is_refused_before_anything_is_copied(le
 async def test_whatever_is_edited_in_a_source_is_found(
     left: Left, make: Callable[[str], Store], tmp_path: Path, edit: str, reason: str
 ) -> None:
-    with sqlite3.connect(tmp_path / "source.db") as db:
+    with closing(sqlite3.connect(tmp_path / "source.db")) as db, db:
         n = db.execute("select n from logs where id = ?", (left.settled,)).fetchone()[0]
         db.execute(edit.format(n=n))
     db.close()

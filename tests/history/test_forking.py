@@ -217,7 +217,7 @@ async def test_the_present_step_is_asked_anew_with_another_model_and_prompt() ->
 
 
 async def test_another_result_of_a_call_is_given_and_the_others_of_its_step_are_taken_over() -> None:
-    def price(of: str) -> str:
+    async def price(of: str) -> str:  # in threads, the second may end first
         """The price."""
         return f"{of}: 1"
 

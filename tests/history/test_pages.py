@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agentos.history import Identical, pages, verify_store
+from agentos.history.verify import tables
 from agentos.persistence import open_store
 from agentos.persistence.base import Store, StoredEntry
 from agentos.persistence.scanning import Scannable
@@ -71,6 +72,26 @@ async def test_units_that_two_pages_share_are_verified_and_decided_again_whole(
     assert report.ok, [str(one) for one in report.differences]
     assert all(isinstance(result, Identical) for result in results)
     assert {(one.seq, one.table, one.field) for one in edited.differences} == {(7, "entries", "turn")}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+async def test_rows_of_a_log_that_lie_in_several_pages_are_all_compared(
+    rows: int, tmp_path: Path, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "PAGE_ROWS", rows)
+    path = tmp_path / "store.db"
+    await written(SQLiteStore(str(path)), desk)
+    store = SQLiteStore(str(path))
+    report = await verify_store(store)
+    with closing(sqlite3.connect(path)) as db, db:
+        (seq,) = db.execute("select max(seq) from calls").fetchone()
+        db.execute("update calls set tool = 'another' where seq = ?", (seq,))
+        db.execute("delete from turns where n = (select max(n) from turns)")
+    edited = await verify_store(store)
+    await store.close()
+
+    assert report.ok, [str(one) for one in report.differences]
+    assert {(one.table, one.field) for one in edited.differences} == {("calls", "tool"), ("turns", "row")}
 
 
 async def test_a_store_that_reads_each_log_by_itself_finds_the_same(tmp_path: Path, desk: Desk) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -173,7 +174,7 @@ async def test_what_was_edited_is_decided_otherwise(
     async with office(SQLiteStore(str(path)), desk) as kernel:
         clerk = await kernel.start("clerk")
         await clerk.ask("note text=a")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute(edit)
     db.close()
     store = SQLiteStore(str(path))
@@ -192,7 +193,7 @@ async def test_an_erased_body_equals_anything_and_is_counted_where_a_decision_re
         clerk = await kernel.start("clerk")
         await clerk.ask("note text=a")
         await clerk.ask("ask_aide task='note text=b'")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("update messages set text = null, salt = null")
         db.execute("update payloads set body = null, salt = null")
     db.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ async def test_an_edited_message_no_longer_matches(tmp_path: Path, desk: Desk) -
     async with office(SQLiteStore(str(path)), desk) as kernel:
         clerk = await kernel.start("clerk")
         await clerk.ask("hello")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("update messages set text = 'hullo' where role = 'user'")
     db.close()
     store = SQLiteStore(str(path))

@@ -17,7 +17,7 @@ from agentos.errors import ConfigurationError, StoreError
 from agentos.events.entry import Registry
 from agentos.events.model import Message, ModelReply, ModelRequest, Role
 from agentos.history import request_of
-from agentos.history.sessions import Imported, import_session, read_session, session_of_conversation
+from agentos.history.sessions import Imported, import_session, playing, read_session, session_of_conversation
 from agentos.history.sessions.model import ModelTurn, UserTurn, model_turns, user_turns
 from agentos.history.sessions.playing import NO_QUESTION, NO_RESULT
 from agentos.ids import LogId
@@ -29,6 +29,7 @@ from agentos.persistence.memory import MemoryStore
 from agentos.testing.clock import ManualClock
 from tests.history.session_files import DATA, EMPTY, WHOLE, call, llm, partial, session, tool, user
 from tests.history.support import assert_history_holds
+from tests.steps import Steps
 
 WRITER = 1
 """The number that a new store gives the first who opens it."""
@@ -235,6 +236,34 @@ async def test_odd_names_and_arguments_are_kept_readable(store: Store) -> None:
     assert asked.text == "\ud800"
     assert isinstance(again.turns[0], UserTurn)
     assert again.turns[0].query == "\0go"
+
+
+async def test_a_tool_with_a_text_that_has_no_bytes_is_kept(store: Store) -> None:
+    look, find = tool("look"), tool("find", properties={"\ud800": {"type": "string"}})
+    look["contents"]["description"] = "Looks \ud800."
+    imported = await take(
+        store, user("look", tools=[look, find]), llm(None, call()), user(None, [call(), "x"]), llm("so")
+    )
+
+    await assert_history_holds(store)
+    told = (await session_of_conversation(store, imported.conversation)).turns[0]
+    assert isinstance(told, UserTurn)
+    assert [(one.name, one.description) for one in told.tools] == [("find", "Looks."), ("look", "Looks \ud800.")]
+
+
+async def test_an_answer_costs_no_more_because_others_follow() -> None:
+    """Of a session in which nobody asks anything, each answer is a turn by itself."""
+
+    async def steps_of(answers: int) -> int:
+        store = MemoryStore()
+        writer = await store.open("it")
+        with Steps(playing).counted() as steps:
+            imported = await import_session(store, writer, session(*[llm("so")] * answers))
+        await store.close()
+        assert imported.turns == answers
+        return steps.count
+
+    assert await steps_of(40) / 40 < 1.5 * await steps_of(10) / 10
 
 
 async def test_times_are_those_of_the_answers_and_never_go_back(store: Store) -> None:

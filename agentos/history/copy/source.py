@@ -14,6 +14,7 @@ from agentos.history.reading import stored_units
 from agentos.history.report import Finder
 from agentos.history.verify.chain import Chain
 from agentos.persistence.base import InboxRow, LogRow, Store, StoredEntry, TakenKey, WakeupRow, WriterRow
+from agentos.persistence.sizes import size_of_entry
 
 HELD_BYTES = 4 * 1024 * 1024
 """A log of so many bytes is read once, a longer one twice: to be checked, and then to be copied."""
@@ -67,7 +68,7 @@ class CopySource:
             chain.add(unit, {})
             chain.messages.clear()
             self._check(finder)
-            size += sum(map(_size_of, unit))
+            size += sum(map(size_of_entry, unit))
             if size <= HELD_BYTES:
                 held.append(unit)
         chain.end(row.seq, row.digest)
@@ -105,11 +106,6 @@ class CopySource:
 
     def damaged(self, log: str, seq: int, reason: str) -> StoreDamaged:
         return StoreDamaged(self.url, f"{log} seq {seq}: {reason}")
-
-
-def _size_of(entry: StoredEntry) -> int:
-    """About how many bytes an entry is."""
-    return len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)
 
 
 def parents_first(rows: Mapping[str, LogRow], url: str) -> Iterable[LogRow]:

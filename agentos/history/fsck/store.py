@@ -141,6 +141,8 @@ def _why_not(difference: Difference) -> str:
         return "heads are never rewritten; take the log from a backup"
     if table == "definitions":
         return "nothing else holds a definition; take it from a backup"
+    if table == "schema":
+        return "nothing of it is changed here; 'agentos copy' makes a new store from the logs, with tables of its own"
     if table == "files":
         return "what was lost there is in no other place; take it from a backup"
     if not is_log:

@@ -22,6 +22,7 @@ from agentos.history.past.reach import Only, Reach, reach_of
 from agentos.history.reading import stored_units
 from agentos.persistence.base import LogRow, Rows, Store, StoredEntry, Unit
 from agentos.persistence.past import PastTables
+from agentos.persistence.sizes import size_of_entry
 from agentos.settings import Settings
 from agentos.world import World
 
@@ -137,7 +138,7 @@ class _Folder:
     def _count(self, stored: Sequence[StoredEntry]) -> None:
         self.writers.add(decode_head(stored[0].head).writer)
         for entry in stored:
-            self._bytes += len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)
+            self._bytes += size_of_entry(entry)
         if self._bytes > self._bytes_max:
             raise QueryRefused(
                 f"the logs chosen held more than {self._bytes_max:,} bytes by then (BYTES_MAX);"

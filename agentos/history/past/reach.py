@@ -14,7 +14,7 @@ import msgspec
 from agentos.errors import ConfigurationError, QueryRefused
 from agentos.events.entry import decode_head
 from agentos.history.past.points import Point
-from agentos.history.reading import conversation_row
+from agentos.history.reading import conversation_row, logs_above
 from agentos.ids import LogId
 from agentos.persistence.base import LogRow, Store
 
@@ -152,11 +152,10 @@ def _statement(only: Only) -> tuple[str, tuple[Any, ...]]:
 async def _take_parents(store: Store, row: LogRow, rows: dict[str, LogRow], upto: dict[str, int]) -> None:
     """What a fork shares comes along, up to where it forks."""
     shared = row.upto
-    while row.forked_from is not None:
-        row = rows.get(row.forked_from) or await conversation_row(store, row.forked_from)
-        upto[row.id] = max(upto[row.id], shared) if row.id in rows else shared
-        rows[row.id] = row
-        shared = min(shared, row.upto)
+    async for above in logs_above(store, row, rows):
+        upto[above.id] = max(upto[above.id], shared) if above.id in rows else shared
+        rows[above.id] = above
+        shared = min(shared, above.upto)
 
 
 def _check(entries: int, entries_max: int, only: Only) -> None:

@@ -78,7 +78,7 @@ async def _rows(store: Store, logs: list[str]) -> dict[str, LogRow]:
     for log in logs:
         above: list[LogRow] = []
         row = await store.log(log)
-        while row is not None and row.id not in found:
+        while row is not None and row.id not in found and row not in above:
             above.append(row)
             row = await store.log(row.forked_from) if row.forked_from is not None else None
         found |= {row.id: row for row in reversed(above)}

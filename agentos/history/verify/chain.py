@@ -106,11 +106,10 @@ class Chain:
         get, check, wanted = columns.get, self._check_head, self._wanted
         for stored in unit:
             seq = stored.seq
-            if seq != self.seq + 1:
-                self._missing(self.seq + 1, seq - 1)
-                self.digest, self._unit = UNKNOWN, 0
+            if seq != self.seq + 1 and not self._skip_to(seq):
+                continue
             text = stored.head
-            head = text.encode() if type(text) is str else bytes_of(text)
+            head = text.encode() if type(text) is str else self._no_text(seq, text)
             if self._computed is None and _sha256(self.digest + head).digest() == stored.digest:
                 self.digest = stored.digest  # as nearly always
             else:
@@ -139,6 +138,20 @@ class Chain:
             self._finder.differ(0, "logs", "seq", seq, self.seq)
         elif digest != self.digest and self.digest is not UNKNOWN:
             self._finder.differ(0, "logs", "digest", digest, self.digest)
+
+    def _skip_to(self, seq: int) -> bool:
+        """Whether entries are missing before this one; else it is one too many, and the chain goes on without it."""
+        if type(seq) is not int or seq <= self.seq:
+            self.gaps = True
+            self._finder.differ(self.seq, "entries", "row", f"another one behind it, of seq {seq}", None)
+            return False
+        self._missing(self.seq + 1, seq - 1)
+        self.digest, self._unit = UNKNOWN, 0
+        return True
+
+    def _no_text(self, seq: int, head: object) -> bytes:
+        self._finder.differ(seq, "entries", "head", f"of type {type(head).__name__}", "text")
+        return bytes_of(head)
 
     def _missing(self, first: int, last: int) -> None:
         self.gaps = True

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentos.components import Component, ConversationConfig, ConversationState, TurnConfig, TurnState
-from agentos.events.entry import Entry
+from agentos.events.entry import Draft, Entry
 from agentos.ids import CONVERSATION, LogId
 from agentos.journal import Projection, Times, project, touched_by
 from agentos.journal.apply import forget
@@ -37,7 +37,7 @@ class Folding:
         """The rows after the next unit."""
         return self.take(touched_by(entries), entries[0].at, entries)
 
-    def take(self, touched: Touched, at: int, told: Sequence[Entry]) -> Projection:
+    def take(self, touched: Touched, at: int, told: Sequence[Draft]) -> Projection:
         """The same, from what the unit changed; told are those of its entries with which turns begin and end."""
         slice_ = self._slice
         self._world.put_rows(slice_, touched)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Sequence
 
-from agentos.components import AgentConfig, TurnConfig
+from agentos.components import AgentConfig, Component, ToolboxConfig, TurnConfig
 from agentos.errors import CodecError
-from agentos.events.entry import Entry, Head, Registry, decode_entry, seed_digest
+from agentos.events.entry import Head, Registry, decode_entry, seed_digest
 from agentos.history.anchors.anchor import Anchors
 from agentos.history.anchors.check import check_log, wanted_seqs
 from agentos.history.pages import Page, Said
@@ -18,11 +18,15 @@ from agentos.history.report import Finder
 from agentos.history.verify.chain import Chain
 from agentos.history.verify.children import Family
 from agentos.history.verify.rows import FoldedRows, compare_messages, compare_table
-from agentos.history.verify.snapshots import compare_snapshots
+from agentos.history.verify.snapshots import compare_snapshot
 from agentos.history.verify.tables import ORPHANED, Tables, messages_of
-from agentos.history.verify.waiting import LogFacts, times_waited_for
-from agentos.ids import Digest, Kind, LogId
+from agentos.history.verify.waiting import LogFacts, Pinned, times_waited_for
+from agentos.ids import Digest, LogId
 from agentos.persistence.base import LogRow, Store, StoredEntry
+
+UNITS_AT_ONCE = 64
+"""How many units are chained before they are folded: two short loops are quicker than a long one, as long as what the first
+leaves is in the processor's caches still."""
 
 
 class LogCheck:
@@ -30,7 +34,7 @@ class LogCheck:
     families, what each says of the logs below it."""
 
     def __init__(self, store: Store, registry: Registry, writers: Collection[int], anchors: Anchors | None) -> None:
-        self.pinned: dict[Digest, tuple[str, int]] = {}
+        self.pinned: dict[Digest, Pinned] = {}
         self.families: dict[str, Family] = {}
         self._store, self._registry = store, registry
         self._writers, self._anchors = writers, anchors
@@ -68,13 +72,17 @@ class LogCheck:
     ) -> bool:
         """Whether the whole log could be folded. said takes up the messages that are read with the entries."""
         folded = not chain.seq or await self._fold_shared(row, chain.seq, rows, finder)
+        take = self.families[row.id].take
         async for units, columns, messages in pages:
             said.update(messages or {})
-            checked = [(unit, chain.add(unit, columns), chain.gaps) for unit in units]
-            take = self.families[row.id].take
-            for unit, heads, gaps in checked:  # apart: two short loops are quicker than a long one
-                take(unit, heads)
-                folded = folded and not gaps and self._fold(unit, heads, rows, finder)
+            for first in range(0, len(units), UNITS_AT_ONCE):
+                checked = []
+                for unit in units[first : first + UNITS_AT_ONCE]:
+                    heads = chain.add(unit, columns)
+                    take(unit, heads)
+                    checked.append((unit, heads, chain.gaps))
+                for unit, heads, gaps in checked:
+                    folded = folded and not gaps and self._fold(unit, heads, rows, finder)
         return folded
 
     async def _fold_shared(self, row: LogRow, upto: int, rows: FoldedRows, finder: Finder) -> bool:
@@ -96,23 +104,24 @@ class LogCheck:
         try:
             if len(heads) < len(unit):
                 raise CodecError("one of its entries has no head")
-            told = rows.add_heads(heads, self._registry)
-            if told:
-                self._note_definitions(told)
-                compare_snapshots(told, rows.folding.rows, finder)
+            changed = rows.add_heads(heads, self._registry)
+            for component, head in changed.naming:
+                self._note_definition(rows.log, head, component)
+            for snapshot in changed.snapshots:
+                compare_snapshot(snapshot, rows.folding.rows, finder)
         except Exception as error:  # what was edited may follow no rule at all
             finder.differ(unit[0].seq, "entries", "head", f"cannot be folded: {_said(error)}", "an entry")
             return False
         return True
 
-    def _note_definitions(self, entries: Sequence[Entry]) -> None:
-        """Contexts are named with their unit, agents with their entry."""
-        for entry in entries:
-            for _, component in entry.changes:
-                if type(component) is TurnConfig:
-                    self.pinned.setdefault(component.context, (entry.log, entry.unit))
-                elif type(component) is AgentConfig:
-                    self.pinned.setdefault(component.definition, (entry.log, entry.seq))
+    def _note_definition(self, log: LogId, head: Head, component: Component) -> None:
+        """A context is named with its unit, an agent and a toolset with their entry."""
+        if type(component) is TurnConfig:
+            self.pinned.setdefault(component.context, Pinned(log, head.unit, "context"))
+        elif type(component) is AgentConfig:
+            self.pinned.setdefault(component.definition, Pinned(log, head.seq, "agent"))
+        elif type(component) is ToolboxConfig and component.toolset:
+            self.pinned.setdefault(component.toolset, Pinned(log, head.seq, "toolset"))
 
     async def _digest_before(self, row: LogRow, shared: int) -> bytes:
         """What the chain of a log starts from: in a fork, the digest of the last entry that it shares."""
@@ -139,12 +148,17 @@ class LogCheck:
             finder.differ(0, "logs", "kind", row.kind, row.id.partition("_")[0])
         if row.owner and row.owner not in self._writers:
             finder.differ(0, "logs", "owner", row.owner, "a writer")
+        if row.forked_from is None and row.upto:
+            finder.differ(0, "logs", "upto", row.upto, 0)
+        if row.forked_from is not None and not row.upto:
+            finder.differ(0, "logs", "forked_from", row.forked_from, None)
         config = rows.folding.config
-        if config is None or row.kind != Kind.CONVERSATION.value or row.forked_from is not None:
-            return
-        for name in ("root", "parent_call", "tenant"):
-            if getattr(row, name) != getattr(config, name):
-                finder.differ(0, "logs", name, getattr(row, name), getattr(config, name))
+        begun = {name: getattr(config, name, None) for name in ("root", "parent_call", "tenant")}
+        if row.forked_from is not None:  # its first entries are another's, and older ones say nothing else later
+            begun |= {"root": row.id, "parent_call": None}
+        for name, expected in begun.items():
+            if getattr(row, name) != expected:
+                finder.differ(0, "logs", name, getattr(row, name), expected)
 
 
 def _said(error: Exception) -> str:

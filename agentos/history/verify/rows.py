@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from agentos.events.entry import Entry, Head, Registry
+from agentos.events.entry import Draft, Entry, Head, Registry
 from agentos.history.report import Finder, fingerprint
 from agentos.history.verify.folding import Folding
 from agentos.history.verify.tables import COLUMNS, Row
-from agentos.history.verify.touching import touched_in
+from agentos.history.verify.touching import Changed, changed_by
 from agentos.ids import LogId
 from agentos.journal import Projection, resolutions_of
 from agentos.persistence.rows import SET_ONCE
@@ -35,21 +35,20 @@ class FoldedRows:
         if own:
             self._take(projection, entries)
 
-    def add_heads(self, heads: Sequence[Head], registry: Registry) -> Sequence[Entry]:
-        """The same from the heads of a unit, and quicker. Gives those of its entries that say more than components do: see
-        `touched_in`. Raises CodecError."""
-        touched, told = touched_in(self.log, heads, registry)
-        self._take(self.folding.take(touched, heads[0].at, told), told)
-        return told
+    def add_heads(self, heads: Sequence[Head], registry: Registry) -> Changed:
+        """The same from the heads of a unit, and quicker. Gives what they changed. Raises CodecError."""
+        changed = changed_by(self.log, heads, registry)
+        self._take(self.folding.take(changed.touched, heads[0].at, changed.drafts), changed.drafts)
+        return changed
 
-    def _take(self, projection: Projection, entries: Sequence[Entry]) -> None:
+    def _take(self, projection: Projection, drafts: Sequence[Draft]) -> None:
         if projection.conversation is not None:
             self._set("conversations", self.log, projection.conversation)
         for turn in projection.turns:
             self._set("turns", turn[0], turn)
         for call in projection.calls:
             self._set("calls", call[0], (*call, self._resolutions.get(call[0])))
-        for seq, resolution in resolutions_of(entries):
+        for seq, resolution in resolutions_of(drafts) if drafts else ():
             self._resolve(seq, resolution)
         for component in projection.components:
             self._set("components", component[:2], component)

@@ -7,27 +7,20 @@ may still fit, when whoever wrote it made those anew.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from agentos.codec import encode_struct
 from agentos.components import Component
 from agentos.events.entry import Entry, RawComponent
-from agentos.events.kinds import Snapshot
 from agentos.history.report import Finder
 
 Folded = Mapping[int, Mapping[type[Component], Any]]
 """The components of a log by entity, as its entries come to."""
 
 
-def compare_snapshots(unit: Sequence[Entry], folded: Folded, finder: Finder) -> None:
-    """Names every component in which a snapshot differs from what the unit comes to; folded is the state after it."""
-    for entry in unit:
-        if type(entry.data) is Snapshot:
-            _compare(entry, folded, finder)
-
-
-def _compare(snapshot: Entry, folded: Folded, finder: Finder) -> None:
+def compare_snapshot(snapshot: Entry, folded: Folded, finder: Finder) -> None:
+    """Names every component in which it differs from what its unit comes to; folded is the state after that."""
     stored = {(entity, type(component)): component for entity, component in snapshot.changes}
     expected = {(entity, type_): component for entity, row in folded.items() for type_, component in row.items()}
     if stored == expected:

@@ -10,7 +10,7 @@ kept apart from it, and given here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 
 from agentos.errors import StoreDamaged, UnknownConversation
 from agentos.events.entry import Registry
@@ -25,6 +25,7 @@ from agentos.history.verify.log import LogCheck
 from agentos.history.verify.tables import LOG_NUMBER, ORPHANS, Tables
 from agentos.history.verify.waiting import LogFacts, check_definitions, check_inbox, check_wakeups
 from agentos.persistence.base import LogRow, Store
+from agentos.persistence.shape import Shaped
 
 TRIES = 3
 """How often a log that moves on while it is read is read again."""
@@ -63,15 +64,45 @@ class _Verification:
         self._check = LogCheck(store, registry, frozenset(), anchors)
         self._finders: dict[str, Finder] = {}
         self._facts: dict[str, LogFacts] = {}
+        self._shape: list[Difference] = []
         self._counts: dict[str, tuple[int, int]] = {}
 
     async def check_all(self) -> None:
+        """Its shape first, since a value that is not of its type may be like nothing that the other checks know."""
+        await self._check_shape()
+        await self._as_far_as_can_be(self._check_all())
+
+    async def _check_shape(self, *, rows: bool = True) -> None:
+        """Whether the database itself is as its schema has it; see `Shaped`."""
+        named: list[Difference] = []
+        for misfit in await self._store.misfits(rows=rows) if isinstance(self._store, Shaped) else ():
+            finder = Finder(misfit.log or STORE)
+            finder.differ(misfit.seq, misfit.table, misfit.field, misfit.stored, misfit.expected)
+            named += finder.found
+        self._shape = named
+
+    async def _as_far_as_can_be(self, checks: Awaitable[None]) -> None:
+        """What stands in a table of another shape may be of any type, and compare with nothing."""
+        try:
+            await checks
+        except (AttributeError, TypeError, ValueError, StoreDamaged) as error:
+            await self._check_shape()
+            if not self._shape:
+                raise
+            why = error.reason if isinstance(error, StoreDamaged) else type(error).__name__
+            unread = f"not read to the end: {why}"
+            self._finder(STORE).differ(0, "schema", "rows", unread, "rows of the types of their columns")
+
+    async def _check_all(self) -> None:
         rows: dict[str, LogRow] = {row.id: row for row in await self._store.logs()}
         writer = await self._begin()
         tables = Tables(self._store, 1)
-        for n, log in await numbers_of(self._store):
+        numbers = await numbers_of(self._store)
+        for n, log in numbers:
             if log in rows:
                 await self._check_whole(rows[log], n, tables)
+        for log in rows.keys() - {log for _, log in numbers}:
+            self._finder(log).differ(0, "logs", "n", "below 1", "a number from 1 on, as stores give them")
         await self._check_across(None)
         if self._anchors is not None:
             check_gone(rows, self._anchors, self._anchors.heads, self._finder)
@@ -79,6 +110,10 @@ class _Verification:
 
     async def check_one(self, log: str) -> None:
         """Parents first."""
+        await self._check_shape(rows=False)
+        await self._as_far_as_can_be(self._check_line(log))
+
+    async def _check_line(self, log: str) -> None:
         await self._begin()
         line = await self._line(log)
         for row in reversed(line):
@@ -106,12 +141,18 @@ class _Verification:
         return line
 
     async def _check_whole(self, row: LogRow, n: int, tables: Tables) -> None:
-        """A log of which the store itself lost a part is named, and the others are checked."""
-        try:
-            await self._check_log(row, n, tables)
-            await self._check_again(row, n)
-        except StoreDamaged as damaged:
-            self._finder(row.id).differ(row.seq, "logs", "units", damaged.reason, "a whole log")
+        """A log of which the store itself lost a part is named, and the others are checked. What cannot be read together
+        with others is read by itself, so that the right one is named."""
+        lost = ""
+        for those in (tables, Tables(self._store, n, whole=False)):
+            try:
+                await self._check_log(row, n, those)
+                await self._check_again(row, n)
+            except StoreDamaged as damaged:
+                lost = damaged.reason
+            else:
+                return
+        self._finder(row.id).differ(row.seq, "logs", "units", lost, "a whole log")
 
     async def _check_log(self, row: LogRow, n: int, tables: Tables) -> None:
         finder = self._finders[row.id] = Finder(row.id)
@@ -167,7 +208,8 @@ class _Verification:
         return self._finders.setdefault(log, Finder(log))
 
     def report(self, differences_max: int, proof: Proof | None) -> Report:
-        differences = [difference for finder in self._finders.values() for difference in finder.found]
+        found = [difference for finder in self._finders.values() for difference in finder.found]
+        differences = [*self._shape, *found]
         if proof is not None:
             differences = [*proof.differences, *differences]
         return Report(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from agentos.history.pages import pages_of
 from agentos.persistence.base import Store
+from agentos.persistence.reading import SEQ_MAX
 from agentos.persistence.rows import CALL, CONVERSATION, SET_APART, TURN
 
 PAGE_ROWS = 5_000
@@ -65,40 +67,30 @@ class Cursor:
     """The rows of one table, asked for by ascending n. after is the key that they begin behind; it begins with n."""
 
     def __init__(self, store: Store, sql: str, after: Row, page: int = PAGE_ROWS) -> None:
-        self._store, self._sql, self._after, self._page = store, sql, after, page
-        self._rows: deque[Row] = deque()
+        self._store, self._sql, self._after, self._limit = store, sql, after, page
+        self._page: dict[int, list[Row]] = {}
         self._more = True
 
     async def of(self, n: int) -> list[Row]:
         """The rows of one log, without n. Rows of logs before it that nobody asked for are passed over."""
-        found: list[Row] = []
-        while await self._fill():
-            if self._rows[0][0] == self._rows[-1][0] == n:
-                found += [row[1:] for row in self._rows]  # a page of a long log
-                self._rows.clear()
-                continue
-            row = self._rows[0]
-            if row[0] > n:
-                break
-            self._rows.popleft()
-            if row[0] == n:
-                found.append(row[1:])
+        found = self._page.pop(n, [])
+        while self._more and self._after[0] <= n:
+            await self._read()
+            found += self._page.pop(n, ())
         return found
 
-    async def _fill(self) -> bool:
-        """Whether there is a next row."""
-        if not self._rows and self._more:
-            page = (await self._store.query(self._sql, (*self._after, self._page))).rows
-            self._rows.extend(page)
-            self._more = len(page) == self._page
-            if page:
-                self._after = page[-1][: len(self._after)]
-        return bool(self._rows)
+    async def _read(self) -> None:
+        """The next page in place of the one before, of which nothing is left."""
+        page = (await self._store.query(self._sql, (*self._after, self._limit))).rows
+        self._page = {n: [row[1:] for row in rows] for n, rows in groupby(page, itemgetter(0))}
+        self._more = len(page) == self._limit
+        if page:
+            self._after = page[-1][: len(self._after)]
 
 
 def messages_of(store: Store, n: int) -> Cursor:
     """The messages of one log."""
-    return Cursor(store, _MESSAGES, (n, -1), FEW_ROWS)
+    return Cursor(store, _MESSAGES, (n - 1, SEQ_MAX), FEW_ROWS)
 
 
 class Tables:
@@ -106,7 +98,7 @@ class Tables:
     one sweep where the store can do that; else page is how many rows are read at once."""
 
     def __init__(self, store: Store, first: int, *, whole: bool = True) -> None:
-        before, page = (first, -1), PAGE_ROWS if whole else FEW_ROWS
+        before, page = (first - 1, SEQ_MAX), PAGE_ROWS if whole else FEW_ROWS
         self.pages = pages_of(store, first, Cursor(store, _ENTRIES, before, page), whole=whole)
         self.message_counts = Cursor(store, _MESSAGE_COUNTS, (first - 1,), page)
         self.payloads = Cursor(store, _PAYLOADS, (first - 1,), page)
@@ -114,5 +106,5 @@ class Tables:
             "conversations": Cursor(store, _CONVERSATIONS, (first - 1,), page),
             "turns": Cursor(store, _TURNS, before, page),
             "calls": Cursor(store, _CALLS, before, page),
-            "components": Cursor(store, _COMPONENTS, (first, "", ""), min(page, PAGE_COMPONENTS)),
+            "components": Cursor(store, _COMPONENTS, (first - 1, "\U0010ffff", ""), min(page, PAGE_COMPONENTS)),
         }

@@ -88,6 +88,10 @@ class Values:
             half = "without its salt" if salt is None else "erased but for its salt"
             self._finder.differ(seq, table, _FIELD[table], f"value {i} {half}", expected)
             return
+        if type(salt) is not bytes or type(body) is not str:
+            types = f"{type(salt).__name__} and {type(body).__name__}"
+            self._finder.differ(seq, table, _FIELD[table], f"value {i} of salt and text of types {types}", expected)
+            return
         self._standing.append((seq, (table,)))
         found = _sha256(bytes_of(salt) + bytes_of(body)).digest()
         if found != expected:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,6 +23,14 @@ FinderOf = Callable[[str], Finder]
 """Where the differences of a log go."""
 PAGE_BODIES = 100
 """Rows read at once that carry bodies."""
+
+
+class Pinned(NamedTuple):
+    """Where a definition is named first, and as what."""
+
+    log: str
+    seq: int
+    kind: str
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,29 +109,31 @@ async def check_wakeups(
 
 
 async def check_definitions(
-    store: Store, pinned: Mapping[Digest, tuple[str, int]], finder_of: FinderOf, *, whole: bool = True
+    store: Store, pinned: Mapping[Digest, Pinned], finder_of: FinderOf, *, whole: bool = True
 ) -> None:
-    """Each body has the digest that it stands under, and what turns and agents name is there. whole: not only what they
-    name is looked at."""
+    """Each body has the digest that it stands under, and what turns, agents and toolboxes name is there, under its kind.
+    whole: not only what they name is looked at."""
     missing = dict(pinned)
-    async for digest, body in _definitions(store, None if whole else list(pinned)):
+    async for digest, kind, body in _definitions(store, None if whole else list(pinned)):
         found = digest_of_body(body)
         if found != digest:
             finder_of("definitions").differ(0, "definitions", "body", f"of digest {found}", f"of digest {digest}")
-        missing.pop(digest, None)
-    for digest, (log, seq) in missing.items():
+        named = missing.pop(digest, None)
+        if named is not None and kind != named.kind:
+            finder_of(named.log).differ(named.seq, "definitions", "kind", kind, named.kind)
+    for digest, (log, seq, _) in missing.items():
         finder_of(log).differ(seq, "definitions", "row", None, f"the definition {digest}")
 
 
-async def _definitions(store: Store, digests: Sequence[Digest] | None) -> AsyncIterator[tuple[Digest, str]]:
-    """Digest and body of these, as far as they are there, or of all."""
+async def _definitions(store: Store, digests: Sequence[Digest] | None) -> AsyncIterator[tuple[Digest, str, str]]:
+    """Digest, kind and body of these, as far as they are there, or of all."""
     for name in digests if digests is not None else ():
         known = await store.definition(name)
         if known is not None:
-            yield name, known[1]
+            yield name, *known
     if digests is None:
-        async for digest, _, body in _pages(store, _DEFINITIONS, ""):
-            yield Digest(digest), body
+        async for digest, kind, body in _pages(store, _DEFINITIONS, ""):
+            yield Digest(digest), kind, body
 
 
 async def _pages(store: Store, sql: str, after: int | str, *more: str) -> AsyncIterator[tuple[Any, ...]]:

@@ -76,14 +76,4 @@ def _object(checked: Checked, mended: Sequence[Mended]) -> dict[str, Any]:
 
 
 def _finding(finding: Finding) -> dict[str, Any]:
-    difference = finding.difference
-    return {
-        "log": difference.log,
-        "seq": difference.seq,
-        "table": difference.table,
-        "field": difference.field,
-        "stored": difference.stored,
-        "expected": difference.expected,
-        "mend": finding.mend,
-        "why_not": finding.why_not,
-    }
+    return {**msgspec.to_builtins(finding.difference), "mend": finding.mend, "why_not": finding.why_not}

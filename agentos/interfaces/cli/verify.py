@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
+import msgspec
 from cyclopts import Parameter
 
 from agentos.errors import BundleRefused
-from agentos.history import Anchors, Difference, Proof, Report, heads_digest, iso_time, read_anchors, verify_store
+from agentos.history import Anchors, Proof, Report, heads_digest, iso_time, read_anchors, verify_store
 from agentos.history.bundle import BundleReader, Manifest, check_bundle, is_bundle
 from agentos.interfaces.cli.anchor import anchor_key
 from agentos.interfaces.cli.errors import Exit, UsageError
@@ -64,8 +65,8 @@ async def verify(
             report = check_bundle(bundle, anchors=anchors, keys=keys)
             _tell(report, None, bundle.manifest.heads, bundle.manifest, json=json)
         return Exit.OK if report.ok else Exit.FAILURE
-    if log is not None and _is_file(log):
-        raise BundleRefused(log, "it is no bundle, neither at its beginning nor at its end, or cannot be read")
+    if log is not None and _is_path(log):
+        _refuse(log)
     async with reading(here.store_url()) as store:
         one = await _log(store, log, anchors) if log is not None else None
         report = await verify_store(store.store, log=one, anchors=anchors, keys=keys)
@@ -74,9 +75,15 @@ async def verify(
     return Exit.OK if report.ok else Exit.FAILURE
 
 
-def _is_file(text: str) -> bool:
+def _is_path(text: str) -> bool:
     """Whether it is a file that is meant: no id has a dot or a slash."""
-    return ("." in text or "/" in text) and "\0" not in text and Path(text).exists()
+    return ("." in text or "/" in text) and "\0" not in text
+
+
+def _refuse(path: str) -> NoReturn:
+    """Raises BundleRefused; OSError when there is no such file."""
+    Path(path).lstat()
+    raise BundleRefused(path, "it is no bundle, neither at its beginning nor at its end, or cannot be read")
 
 
 async def _log(store: Reading, text: str, anchors: Anchors | None) -> str:
@@ -125,7 +132,7 @@ def _object(report: Report, log: str | None, heads: str | None) -> dict[str, Any
         "heads": heads,
         "keyed": report.proof is not None and report.proof.keyed,
         "anchor": _anchor(report.proof) if report.proof is not None else None,
-        "differences": [_difference(difference) for difference in report.differences],
+        "differences": msgspec.to_builtins(report.differences),
         "more": report.more,
     }
 
@@ -139,15 +146,4 @@ def _anchor(proof: Proof) -> dict[str, Any]:
         "entries": proof.entries,
         "proven": proof.proven,
         "key_ids": list(proof.key_ids),
-    }
-
-
-def _difference(difference: Difference) -> dict[str, Any]:
-    return {
-        "log": difference.log,
-        "seq": difference.seq,
-        "table": difference.table,
-        "field": difference.field,
-        "stored": difference.stored,
-        "expected": difference.expected,
     }

@@ -22,7 +22,6 @@ from agentos.settings import Settings
 
 T = TypeVar("T")
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-Row = tuple[Any, ...]
 
 VERSION_MIN = 14
 """The oldest PostgreSQL that has all that is used here."""

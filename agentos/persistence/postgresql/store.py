@@ -38,7 +38,9 @@ from agentos.persistence.postgresql.listening import Presence
 from agentos.persistence.postgresql.placeholders import numbered
 from agentos.persistence.postgresql.pool import Connection, Connections, Session
 from agentos.persistence.postgresql.querying import Querier
+from agentos.persistence.postgresql.shape import misfits_of
 from agentos.persistence.reading import SqlReads
+from agentos.persistence.shape import Misfit
 from agentos.settings import Settings
 
 T = TypeVar("T")
@@ -239,6 +241,10 @@ class PostgreSQLStore(SqlReads):
         """Locks the tables while it writes them anew. False when others still look at rows as they were."""
         self._opened()
         return await upkeep.rewrite(self._connections)
+
+    async def misfits(self, *, rows: bool = True) -> list[Misfit]:
+        """As `Shaped.misfits`; the server looks after rows."""
+        return await misfits_of(self._fetch)
 
     def changed(self) -> bool:
         _, presence = self._opened()

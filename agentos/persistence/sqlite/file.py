@@ -10,6 +10,7 @@ import contextlib
 import errno
 import os
 import random
+import re
 import resource
 import sqlite3
 import time
@@ -37,6 +38,7 @@ _RETRY_S = 0.005
 _BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _DAMAGE_CODES = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CONSTRAINT})
 _CLOSED_TO_US = frozenset({sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM})
+_NO_TEXT = re.compile(r"Could not decode to UTF-8 column '([^']*)'")
 _NEAR_BYTES = 64 * 1024
 """A file so near to a limit of sizes has reached it: SQLite writes in pieces."""
 _KEPT = "what was acknowledged is kept"
@@ -155,6 +157,12 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in _BUSY_CODES
 
 
+def no_text(error: sqlite3.Error) -> str | None:
+    """The column of a value that Python cannot take for text, None for every other error: this one tells the value, too."""
+    found = _NO_TEXT.match(str(error))
+    return found[1] if found is not None else None
+
+
 def store_error(
     url: str, error: sqlite3.Error, busy_timeout_ms: int | None = None, path: str | None = None
 ) -> StoreError:
@@ -167,6 +175,8 @@ def store_error(
         return StoreDamaged(url, str(error))
     if code in _CLOSED_TO_US and path is not None and (reason := _why_not_writable(path)):
         return StoreUnavailable(url, reason)
+    if (column := no_text(error)) is not None:
+        return StoreDamaged(url, f"column {column} has a value that is no text in UTF-8")
     name = getattr(error, "sqlite_errorname", None)
     reason = f"{error} ({name})" if name else str(error)
     return StoreUnavailable(url, reason + _way_out(code, path))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentos.errors import QueryRefused, StoreError
 from agentos.persistence.base import Rows
+from agentos.persistence.sqlite.file import no_text
 from agentos.persistence.sqlite.reader import Reader
 from agentos.settings import Settings
 
@@ -128,7 +129,7 @@ class Querier:
             return QueryRefused(self._too_long())
         if code == sqlite3.SQLITE_TOOBIG:
             return QueryRefused(self._too_large())
-        if code in _FAULTS:
+        if code in _FAULTS or no_text(error) is not None:
             return self.reader.explain(error)
         return QueryRefused(f"{_HOW}; SQLite says: {error}")
 

@@ -18,6 +18,7 @@ from agentos.errors import StoreBusy, StoreError, StoreUnavailable
 from agentos.persistence.base import Durability, InboxRow, LogRow, Point, Rows, Unit, Verdict, WriterRow, no_point
 from agentos.persistence.mending import LogTables
 from agentos.persistence.reading import SqlReads
+from agentos.persistence.shape import Misfit
 from agentos.persistence.sizes import size_of
 from agentos.persistence.sqlite.file import (
     is_busy,
@@ -31,6 +32,7 @@ from agentos.persistence.sqlite.guard import FileGuard, FrozenGuard, Guard, wal_
 from agentos.persistence.sqlite.living import WRITERS, writer_rows
 from agentos.persistence.sqlite.querying import Querier
 from agentos.persistence.sqlite.reader import Reader
+from agentos.persistence.sqlite.shape import misfits_of
 from agentos.persistence.sqlite.writer import Files, Writer
 from agentos.persistence.worker import Worker
 from agentos.persistence.writer_lock import has_living_writer
@@ -201,6 +203,17 @@ class SQLiteStore(SqlReads):
         writer = self._opened()
         await self._elsewhere(writer, writer.compact)
         return await self.settle_erased()
+
+    async def misfits(self, *, rows: bool = True) -> list[Misfit]:
+        """As `Shaped.misfits`, on a connection of its own: to look at all pages takes longer than other reads may wait."""
+        if self._path is None:
+            return await misfits_of(self._fetch, rows=rows)
+        reader = Reader(self.url, self._connect_reading, self._explain)
+        try:
+            return await misfits_of(reader.fetch, rows=rows)
+        finally:
+            reader.interrupt()
+            await reader.close()
 
     async def query(self, sql: str, parameters: Sequence[object] = ()) -> Rows:
         if self._querier is None:
