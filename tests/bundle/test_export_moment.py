@@ -142,7 +142,10 @@ async def test_nothing_is_written_over_unless_it_is_said(left: Left, bundles: Pa
     path = tmp_path / "talk.zip"
     path.write_text("mine")
     (tmp_path / "link.zip").symlink_to(tmp_path / "nowhere")
+    os.mkfifo(tmp_path / "pipe")
     store = again(left.store)
+    with pytest.raises(ExportRefused, match="it is a device, a pipe or a socket"):
+        await export_bundle(store, tmp_path / "pipe", conversation=left.settled, force=True)
     for taken in (path, tmp_path / "link.zip"):
         with pytest.raises(ExportRefused, match="--force"):
             await export_bundle(store, taken, conversation=left.settled)
@@ -156,7 +159,8 @@ async def test_nothing_is_written_over_unless_it_is_said(left: Left, bundles: Pa
 
     assert kept == "mine"
     assert checked(path).ok
-    assert sorted(os.listdir(tmp_path)) == ["link.zip", "talk.zip"]
+    assert sorted(os.listdir(tmp_path)) == ["link.zip", "pipe", "talk.zip"]
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ async def test_a_child_cannot_hide_behind_a_part_of_a_parent_that_the_store_has_
     assert child.parent_call is not None
     other, call = child.id[:-8] + "0" * 8, f"{child.parent_call.rpartition('_')[0]}_9999"
     hung = msgspec.structs.replace(child, id=other, parent_call=call)
-    parts = [*manifest_of(bundles / "fork.zip").logs, hung]
+    parts = {part.id: part for part in (*manifest_of(bundles / "fork.zip").logs, hung)}
     nowhere = MemoryStore()
 
     await Kinship(nowhere, "it", parts).check(hung, ())

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 from agentos.history.bundle.axis import Axis
-from agentos.history.bundle.page import page_html
+from agentos.history.bundle.page import TREES_SHOWN_MAX, page_html
 from agentos.history.bundle.page_rows import CHILDREN_SHOWN_MAX, LEVELS_MAX, ROWS_MAX
 from agentos.history.lineage.tree import Node, Tree
 from tests.bundle.trees import busy_tree, deep_tree, node, nodes, open_tree, wide_tree
@@ -158,6 +158,23 @@ def test_many_trees_share_the_rows_of_a_page() -> None:
 
     assert page.tags["svg"] <= ROWS_MAX + 1
     assert "(ROWS_MAX)" in page.words
+
+
+@pytest.mark.parametrize(
+    ("trees", "cut", "shown"),
+    [
+        ([wide_tree(400)], False, "all of it"),
+        ([wide_tree(400)], True, "a part of it"),
+        ([wide_tree(CHILDREN_SHOWN_MAX + 1)], False, "a part of it"),
+        ([wide_tree(400)] * 30, False, "a part of it"),
+        ([wide_tree(0)] * (TREES_SHOWN_MAX + 1), False, "a part of it"),
+        ([deep_tree(300)], False, "a part of it"),
+    ],
+)
+def test_its_facts_tell_whether_all_is_shown(trees: list[Tree], cut: bool, shown: str) -> None:
+    html = page_html(trees, {"asked for": "the whole store"}, cut=cut)
+
+    assert f"<dt>shown here</dt><dd>{shown}</dd>" in html
 
 
 def test_no_tree_is_nested_deeper_than_a_browser_can() -> None:

@@ -33,6 +33,7 @@ from agentos.history.bundle.lines import decode_line
 from agentos.history.bundle.manifest import DefinitionPart, LogPart, Manifest, decode_manifest
 from agentos.history.bundle.unpacking import CHUNK_BYTES, Unpacking
 from agentos.persistence.base import StoredEntry
+from agentos.persistence.sizes import size_of_entry
 
 T = TypeVar("T")
 
@@ -95,7 +96,7 @@ class BundleReader:
             if held and entry.unit != held[0].unit:
                 yield held
                 held, size = [], 0
-            size += _size(entry)
+            size += size_of_entry(entry)
             if len(held) >= self.limits.bundle_unit_entries_max:
                 most = f"{self.limits.bundle_unit_entries_max:,} (bundle_unit_entries_max)"
                 raise self._damaged(part.file, 0, f"unit {entry.unit} has more than {most} entries")
@@ -246,11 +247,6 @@ class BundleReader:
 
     def _damaged(self, member: str, line: int, reason: str) -> BundleDamaged:
         return BundleDamaged(str(self.path), member, line, reason)
-
-
-def _size(entry: StoredEntry) -> int:
-    """About how many bytes it takes."""
-    return len(entry.head) + sum(len(body or "") for *_, body in entry.payloads)
 
 
 def is_bundle(path: Path) -> bool:

@@ -34,7 +34,7 @@ from agentos.history.bundle.plausible import Plausible
 from agentos.history.copy.rebuilding import Rebuilding
 from agentos.history.report import Finder
 from agentos.history.verify.folding import Folding
-from agentos.history.verify.snapshots import compare_snapshots
+from agentos.history.verify.snapshots import compare_snapshot
 from agentos.ids import Digest, Kind, LogId, RandomSalts, SaltSource
 from agentos.persistence.base import Store, StoredEntry, Unit
 from agentos.persistence.together import append_together, fit_together
@@ -106,7 +106,7 @@ class _Arrival:
         self.registry = Registry()
         self._store, self._bundle, self._path = store, bundle, str(bundle.path)
         self._world = World()
-        self._parts = [part for part in bundle.manifest.logs if part.kind == Kind.CONVERSATION.value]
+        self._parts = {part.id: part for part in bundle.manifest.logs if part.kind == Kind.CONVERSATION.value}
         self._entries: dict[str, list[StoredEntry]] = {}
         self._bodies: dict[str, tuple[str, str]] = {}
         self._units: list[Unit] = []
@@ -119,10 +119,10 @@ class _Arrival:
             body = self._bundle.definition(definition)
             assert body is not None, "only a redacted bundle leaves them out"
             self._bodies[definition.digest] = definition.kind, body
-        for part in self._parts:
+        for part in self._parts.values():
             self._entries[part.id] = list(self._bundle.entries(part))
         kinship = Kinship(self._store, self._path, self._parts)
-        for part in self._parts:
+        for part in self._parts.values():
             placed = await place_of(self._store, self._path, part, self._entries[part.id])
             try:
                 if placed.place is not Place.THERE:
@@ -200,7 +200,9 @@ class _Arrival:
         for stored in _by_unit(entries):
             unit = [decode_entry(log, entry.head, {}, self.registry) for entry in stored]
             folding.fold(unit)
-            compare_snapshots(unit, folding.rows, finder)
+            for entry in unit:
+                if type(entry.data) is Snapshot:
+                    compare_snapshot(entry, folding.rows, finder)
         for difference in finder.found:
             raise ImportRefused(self._path, str(difference))
 
@@ -227,17 +229,16 @@ class _Arrival:
     def _shared(self, part: LogPart) -> list[StoredEntry]:
         """The entries that a fork shares, those of the oldest log first."""
         found: list[StoredEntry] = []
-        by_id = {known.id: known for known in self._parts}
         above, upto = part.forked_from, part.upto
-        while above is not None and above in by_id:
+        while above is not None and above in self._parts:
             found = [entry for entry in self._entries[above] if entry.seq <= upto] + found
-            upto = min(upto, by_id[above].upto)
-            above = by_id[above].forked_from
+            upto = min(upto, self._parts[above].upto)
+            above = self._parts[above].forked_from
         return found
 
     def entries_of(self, log: str) -> list[StoredEntry]:
         """Of a log of the bundle, with those that it shares as a fork; none of another."""
-        part = next((part for part in self._parts if part.id == log), None)
+        part = self._parts.get(log)
         return [*self._shared(part), *self._entries[part.id]] if part is not None else []
 
     async def _add_definitions(self) -> None:

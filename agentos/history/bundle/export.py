@@ -113,7 +113,7 @@ class _Export:
         trees, cut = await trees_of(self._store, logs, conversation, self._limits.bundle_nodes_max)
         files = (
             self._file("README.txt", README),
-            self._file("index.html", page_html(trees, facts_of(manifest, cut=cut))),
+            self._file("index.html", page_html(trees, facts_of(manifest), cut=cut)),
             self._file("spans.json", spans_json(trees)),
         )
         manifest = msgspec.structs.replace(manifest, files=files)

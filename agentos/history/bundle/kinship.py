@@ -26,9 +26,8 @@ FORKS_MAX = 64
 class Kinship:
     """Asked of each log that is to be stored. entries gives those of a log of the bundle, shared ones included."""
 
-    def __init__(self, store: Store, path: str, parts: Iterable[LogPart]) -> None:
-        self._store, self._path = store, path
-        self._parts = {part.id: part for part in parts}
+    def __init__(self, store: Store, path: str, parts: Mapping[str, LogPart]) -> None:
+        self._store, self._path, self._parts = store, path, parts
         self._begun: dict[str, Begun] = {}
 
     async def check(self, part: LogPart, entries: Sequence[StoredEntry]) -> None:

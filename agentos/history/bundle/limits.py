@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 ZIP_BYTES_MAX = 2**32 - 2
-ZIP_FILES_MAX = 2**16 - 2
-"""Beyond these a ZIP needs zip64, of which bundles have none."""
+"""Beyond it, as beyond 65,534 members, a ZIP needs zip64, of which bundles have none."""
 
 
 class BundleLimits(msgspec.Struct, frozen=True, kw_only=True):

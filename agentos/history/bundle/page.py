@@ -10,13 +10,12 @@ import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 
 from agentos.history.bundle.axis import Axis, busy_of
 from agentos.history.bundle.outcomes import CameOut, came_out
-from agentos.history.bundle.page_rows import ROWS_MAX, Budget, count_nodes, rows, shown_ms
+from agentos.history.bundle.page_rows import ROWS_MAX, Budget, count_nodes, rows, shown_ms, shown_text
 from agentos.history.bundle.page_style import STYLE
-from agentos.history.lineage.tree import Node, Tokens, Tree, printable
+from agentos.history.lineage.tree import Node, Tokens, Tree
 
 LAST_US = 253_402_300_799_000_000
 """The end of the year 9999: what is later is no time of a calendar."""
@@ -25,32 +24,34 @@ TREES_SHOWN_MAX = 500
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+_END = "</main></body></html>\n"
 
 
-def page_html(trees: Sequence[Tree], facts: Mapping[str, str]) -> str:
-    """The page. facts stand on it as they are, in their order: heads, digests, when it was made.
+def page_html(trees: Sequence[Tree], facts: Mapping[str, str], *, cut: bool = False) -> str:
+    """The page. facts stand on it as they are, in their order: heads, digests, when it was made; then whether all is shown.
 
-    Of all trees together ROWS_MAX rows are shown, upper levels first; what has no row is counted.
+    Of all trees together ROWS_MAX rows are shown, upper levels first; what has no row is counted. cut: the trees themselves
+    are a part of what there is.
     """
-    return "".join(_page(trees, facts))
+    budget = Budget()
+    sections = [piece for tree in trees[:TREES_SHOWN_MAX] for piece in _tree(tree, budget)]
+    left_out = [*_left_out(len(trees) - TREES_SHOWN_MAX, budget)]
+    shown = {"shown here": "a part of it" if cut or left_out else "all of it"}
+    return "".join([*_head(), *_sums(trees), *_facts({**facts, **shown}), *sections, *left_out, _END])
 
 
-def _page(trees: Sequence[Tree], facts: Mapping[str, str]) -> Iterator[str]:
+def _head() -> Iterator[str]:
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     yield '<meta name="referrer" content="no-referrer">'
     yield '<meta name="viewport" content="width=device-width,initial-scale=1">'
     yield f"<title>What agents did</title><style>{STYLE}</style></head><body><main>\n<h1>What agents did</h1>"
-    yield from _sums(trees)
-    if facts:
-        yield "<h2>Facts</h2><dl>"
-        yield from (f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
-        yield "</dl>\n"
-    budget = Budget()
-    for tree in trees[:TREES_SHOWN_MAX]:
-        yield from _tree(tree, budget)
-    yield from _left_out(len(trees) - TREES_SHOWN_MAX, budget)
-    yield "</main></body></html>\n"
+
+
+def _facts(facts: Mapping[str, str]) -> Iterator[str]:
+    yield "<h2>Facts</h2><dl>"
+    yield from (f"<dt>{shown_text(name)}</dt><dd>{shown_text(value)}</dd>" for name, value in facts.items())
+    yield "</dl>\n"
 
 
 def _sums(trees: Sequence[Tree]) -> Iterator[str]:
@@ -74,9 +75,9 @@ def _tree(tree: Tree, budget: Budget) -> Iterator[str]:
         budget.left_out += count_nodes(tree.root)
         return
     root, axis = tree.root, Axis(busy_of(tree.root))
-    yield f"<section><h2>{_text(f'{root.name} {root.id}'.strip())}</h2>"
+    yield f"<section><h2>{shown_text(f'{root.name} {root.id}'.strip())}</h2>"
     if tree.above:
-        yield f"<p>below {_text(' > '.join(frame.entity_id for frame in tree.above))}</p>"
+        yield f"<p>below {shown_text(' > '.join(frame.entity_id for frame in tree.above))}</p>"
     if axis.busy:
         yield from _axis(axis)
     yield from rows(root, axis, budget)
@@ -114,7 +115,3 @@ def _time(at_us: int) -> str:
     if not 0 <= at_us <= LAST_US:
         return f"{at_us} us"
     return f"{datetime.fromtimestamp(at_us / 1e6, UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _text(text: str) -> str:
-    return escape(printable(text))

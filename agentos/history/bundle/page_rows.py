@@ -128,8 +128,8 @@ def _above_bad(root: Node) -> set[int]:
 def _row(node: Node, axis: Axis) -> str:
     state = came_out(node)
     sign = f'<span class="sign" role="img" aria-label="{_SIGN_NAME[state]}">{_SIGN[state]}</span>'
-    facts = " · ".join(_text(fact) for fact in _facts(node))
-    what = f'<span class="what"><b>{_text(_title(node))}</b> <span class="facts">{facts}</span></span>'
+    facts = " · ".join(shown_text(fact) for fact in _facts(node))
+    what = f'<span class="what"><b>{shown_text(_title(node))}</b> <span class="facts">{facts}</span></span>'
     return f'<span class="{state.value} cells">{sign}{what}{_bar(node, axis, state)}</span>'
 
 
@@ -196,6 +196,6 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3_600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
 
 
-def _text(text: str) -> str:
+def shown_text(text: str) -> str:
     """What a browser shows as these letters, and nothing else: no markup, no link, no letter that turns others around."""
     return escape(printable(text))

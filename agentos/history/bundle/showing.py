@@ -31,7 +31,7 @@ async def trees_of(
     return trees, any(tree.cut for tree in trees)
 
 
-def facts_of(manifest: Manifest, *, cut: bool) -> dict[str, str]:
+def facts_of(manifest: Manifest) -> dict[str, str]:
     """What stands at the head of the page."""
     logs = manifest.logs
     return {
@@ -40,7 +40,6 @@ def facts_of(manifest: Manifest, *, cut: bool) -> dict[str, str]:
         "logs": f"{len(logs):,}",
         "entries": f"{sum(log.entries for log in logs):,}",
         "texts": "left out (redacted)" if manifest.redacted else "in the logs of this bundle",
-        "shown here": "a part of it" if cut else "all of it",
         "digest of the heads": manifest.heads,
         "written by": f"agentos {manifest.agentos}",
     }

@@ -175,10 +175,12 @@ class _Output:
 def bundle_file(path: Path, limits: BundleLimits, *, force: bool = False) -> Iterator[BundleWriter]:
     """A bundle that appears at its place when the block ends well. It is made with mode 0600.
 
-    Errors: ExportRefused when something is there already, and force is not given; OSError.
+    Errors: ExportRefused when something is there already, and force is not given, or it is no file; OSError.
     """
     if path.is_dir():
         raise ExportRefused(f"{path}: it is a folder; name a file in it")
+    if path.exists() and not path.is_file():
+        raise ExportRefused(f"{path}: it is a device, a pipe or a socket, which a file would take the place of")
     if not force and os.path.lexists(path):
         raise _is_there(path)
     if not path.parent.is_dir():

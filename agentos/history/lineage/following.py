@@ -97,9 +97,9 @@ def _growing(followed: dict[LogId, _Log]) -> Iterator[_Log]:
     """All of them, and those that come meanwhile: a child after the log whose call began it."""
     done = 0
     while done < len(followed):
-        log = list(followed.values())[done]
-        done += 1
-        yield log
+        logs = list(followed.values())[done:]
+        done += len(logs)
+        yield from logs
 
 
 class _Log:

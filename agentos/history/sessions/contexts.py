@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ class Contexts:
     def __init__(self, session: Session, slug: str, rules: Digest) -> None:
         self._slug, self._rules = Name(slug), rules
         self._calls = _by_tool(session.turns)
-        self._specs: dict[bytes, ToolSpec] = {}
+        self._specs: dict[str, ToolSpec] = {}
         self._made_before: dict[tuple[object, ...], AgentContext] = {}
         self.lenient: set[str] = set()
 
@@ -67,7 +68,7 @@ class Contexts:
 
     def _spec(self, tool: Tool) -> ToolSpec:
         """Made once: a session repeats its tools in every turn."""
-        key = msgspec.json.encode(tool)
+        key = json.dumps(msgspec.to_builtins(tool))  # escaped, so that every text has a form
         if key not in self._specs:
             self._specs[key] = self._made(tool)
         return self._specs[key]

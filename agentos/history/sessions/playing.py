@@ -82,7 +82,7 @@ class Playing:
         late, self._late = self._late, []
         told = [LATE, *(f"{result.call.name}: {result.text}" for result in late)] if late else []
         parts = [part for part in (text, "\n".join(told)) if part] or [text if text is not None else NO_QUESTION]
-        self._deciding.pin(self._contexts.of(_until_next_question(self._session.turns, place)))
+        self._deciding.pin(self._contexts.of(_of_one_turn(self._session.turns, place)))
         self._feed(Input(text="\n\n".join(parts), by=IMPORT))
 
     def _take(self, results: Sequence[Result]) -> None:
@@ -168,13 +168,16 @@ _FINISH = {
 """Words of providers for the end of an answer without calls; all others are plain ends."""
 
 
-def _until_next_question(turns: Sequence[Turn], place: int) -> list[Turn]:
-    """The turn at that place and those that belong to it."""
-    found = [turns[place]]
-    for turn in (turns[n] for n in range(place + 1, len(turns))):
-        if isinstance(turn, UserTurn) and (turn.query is not None or turn.media):
+def _of_one_turn(turns: Sequence[Turn], place: int) -> list[Turn]:
+    """The turn at that place and those that belong to it: up to an answer without calls, or to the next question."""
+    found: list[Turn] = []
+    for n in range(place, len(turns)):
+        turn = turns[n]
+        if found and isinstance(turn, UserTurn) and (turn.query is not None or turn.media):
             break
         found.append(turn)
+        if isinstance(turn, ModelTurn) and not turn.calls:
+            break
     return found
 
 

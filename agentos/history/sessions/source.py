@@ -9,7 +9,7 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from agentos.errors import SessionRefused
 
@@ -30,12 +30,15 @@ _EXTRA = "Extra data"
 def read_text(path: Path) -> str:
     """The text of a file. Raises OSError, SessionRefused."""
     with path.open("rb") as file:
-        body = file.read(SESSION_BYTES_MAX + 1)
-    return text_of(body, str(path))
+        return text_of(file, str(path))
 
 
-def text_of(body: bytes, place: str) -> str:
-    """Raises SessionRefused when it is too long, or no UTF-8; place names where it comes from."""
+def text_of(file: BinaryIO, place: str) -> str:
+    """The text of an open file, which is read no further than a session may be long; place names where it comes from.
+
+    Errors: SessionRefused when it is too long, or no UTF-8; OSError.
+    """
+    body = file.read(SESSION_BYTES_MAX + 1)
     if len(body) > SESSION_BYTES_MAX:
         raise SessionRefused(place, f"longer than {SESSION_BYTES_MAX:,} bytes (SESSION_BYTES_MAX)")
     try:

@@ -14,9 +14,10 @@ def put_arrived(file: str, arrived: Arrived, *, dry_run: bool) -> None:
     """A line for the bundle and each conversation on stdout; what was left out, and would have run, on stderr."""
     verb = "would take" if dry_run else "took"
     taken = [log for log in arrived.conversations if log.place != "there"]
+    there = len(arrived.conversations) - len(taken)
     put(
         f"{file}: {verb} {counted(len(taken), 'conversation')} with {arrived.entries:,} entries and"
-        f" {counted(arrived.definitions, 'definition')}; {len(arrived.conversations) - len(taken)} were there already"
+        f" {counted(arrived.definitions, 'definition')}; {there:,} {'was' if there == 1 else 'were'} there already"
     )
     for log in taken[:SHOWN_MAX]:
         put(f"  {log.conversation} of agent {log.agent}: {log.place}, {log.entries:,} entries{_paused(log)}")
@@ -30,7 +31,8 @@ def put_arrived(file: str, arrived: Arrived, *, dry_run: bool) -> None:
 
 def _logs(kind: str, count: int) -> str:
     one = f"an {kind}" if kind[0] in "aeiou" else f"a {kind}"
-    return f"{counted(count, 'log')} of {one if count == 1 else f'{kind}s'}"
+    many = f"{kind}es" if kind.endswith("x") else f"{kind}s"
+    return f"{counted(count, 'log')} of {one if count == 1 else many}"
 
 
 def _paused(log: ArrivedLog) -> str:

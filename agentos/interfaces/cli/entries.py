@@ -69,6 +69,7 @@ def watched_as_object(item: Watched) -> dict[str, Any]:
 
 
 def body_text(value: Any) -> str:
+    """A private value on one line of JSON, or the text that it is."""
     if value is ERASED:
         return "(erased)"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

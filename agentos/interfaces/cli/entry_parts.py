@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from agentos.components import CallConfig, Component
 from agentos.events.entry import ERASED, Entry
+from agentos.interfaces.cli.entries import body_text
 from agentos.kernel import Kernel
 
 C = TypeVar("C", bound=Component)
@@ -22,7 +23,7 @@ def change(entry: Entry, entity: int, type_: type[C]) -> C | None:
 
 def private(entry: Entry, name: str) -> str:
     """The first private value of this name, as text; empty when there is none."""
-    return next((as_text(value) for one, value in entry.private if one == name), "")
+    return next((body_text(value) for one, value in entry.private if one == name), "")
 
 
 def first_line(text: str) -> str:
@@ -36,13 +37,6 @@ async def arguments_of(kernel: Kernel, log: str, config: CallConfig) -> Any:
         if entry.seq == seq and i < len(entry.private):
             return entry.private[i][1]
     return ERASED
-
-
-def as_text(value: Any) -> str:
-    """A private value on one line of JSON, or the text that it is."""
-    if value is ERASED:
-        return "(erased)"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def as_json(value: Any) -> str:

@@ -78,6 +78,7 @@ class _Asked(NamedTuple):
 
 
 async def _import_one(file: Path, asked: _Asked, here: Invocation) -> dict[str, Any]:
+    _check_regular(file)
     with file.open("rb") as opened:
         begin = opened.read(BEGIN_BYTES)
     for fits, take in KINDS:
@@ -86,6 +87,12 @@ async def _import_one(file: Path, asked: _Asked, here: Invocation) -> dict[str, 
     raise ConfigurationError(
         f"{file}: neither a bundle nor a session of agents-exe, nor anything else that can be imported"
     )
+
+
+def _check_regular(file: Path) -> None:
+    """It is read twice, and a pipe gives what it has once. Raises ConfigurationError."""
+    if file.exists() and not file.is_file():
+        raise ConfigurationError(f"{file}: it is no regular file; save what is to be imported as one")
 
 
 def _is_bundle(begin: bytes) -> bool:

@@ -41,7 +41,7 @@ def document_on_stdin() -> object:
     """The JSON there. Raises UsageError at a terminal, SessionRefused."""
     if is_terminal(sys.stdin):
         raise UsageError("a session is read from stdin, and a terminal is none")
-    return parse(text_of(sys.stdin.buffer.read(), ON_STDIN), ON_STDIN)
+    return parse(text_of(sys.stdin.buffer, ON_STDIN), ON_STDIN)
 
 
 def _file(text: str) -> Path | None:
