@@ -19,12 +19,18 @@ class ReleaseFailed(ResourceError):
 
 
 class ResourceNotFound(ResourceError):
-    """No resource of this name lives in the scope, or in one around it."""
+    """No resource of this name lives in the scope, or in one around it; or nothing else has the name: of says what was looked
+    for. is_kind: there is a kind of this name, so one can be made."""
 
-    def __init__(self, resource: str, scope: str, known: list[str]) -> None:
+    def __init__(self, resource: str, scope: str, known: list[str], *, of: str = "", is_kind: bool = False) -> None:
         self.resource, self.scope, self.known = resource, scope, known
         there = ", ".join(sorted(known)[:NAMED_MAX]) or "none"
-        super().__init__(f"no resource {resource!r} lives in {scope} or around it; those that do: {there}")
+        words = f"no {of} is named {resource!r}; there are: {there}"
+        if not of:
+            words = f"no resource {resource!r} lives in {scope} or around it; those that do: {there}"
+        if is_kind:
+            words += f"; {resource!r} is a kind, of which context.resource({resource!r}) makes one"
+        super().__init__(words)
 
 
 class ResourceScopeInvalid(ResourceError):
@@ -36,11 +42,12 @@ class ResourceScopeInvalid(ResourceError):
 
 
 class ResourceClosed(ResourceError):
-    """The scope that it belongs to has ended."""
+    """The scope that it belongs to has ended, or has given it back before."""
 
     def __init__(self, resource: str, scope: str = "") -> None:
         self.resource, self.scope = resource, scope
-        super().__init__(f"resource {resource!r} is closed{f': its scope {scope} has ended' if scope else ''}")
+        why = f": its scope {scope} has ended, or has given it back at somebody's word ('agentos release')"
+        super().__init__(f"resource {resource!r} is closed{why if scope else ''}")
 
 
 class ResourceBroken(ResourceError):

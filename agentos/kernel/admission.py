@@ -52,6 +52,11 @@ class Admission:
         """How many turns wait for a place."""
         return self._places.waiting
 
+    @property
+    def line(self) -> list[LogId]:
+        """Those that wait for a place, in the order in which they asked."""
+        return [log for log in self._places if self._places.waits(log)]
+
     def waits(self, log: LogId) -> bool:
         return self._places.waits(log)
 

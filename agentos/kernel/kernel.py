@@ -21,7 +21,7 @@ from agentos.kernel.beginning import tenant_of
 from agentos.kernel.conversation import Conversation, Fork
 from agentos.kernel.doubts import Doubt, doubts_of
 from agentos.kernel.erase_commands import EraseCommands
-from agentos.kernel.listing import Listing, Page, list_conversations
+from agentos.kernel.listing import WAITING, Listing, Page, list_among, list_conversations
 from agentos.kernel.loaded import Loaded
 from agentos.kernel.outcome import RunOutcome
 from agentos.kernel.resource_commands import ResourceCommands
@@ -148,17 +148,20 @@ class Kernel(AgentCommands, EraseCommands, ResourceCommands):
         return Conversation(self, ConversationId(await self._known(id_)))
 
     async def conversations(self, state: str | None = None) -> list[ConversationId]:
-        """Ids of stored conversations, oldest first; state as `ps` shows it."""
+        """Ids of stored conversations, oldest first; state as the store has it."""
         sql = "select id from conversations where state = coalesce(?, state) order by started_at, id"
         return [ConversationId(row[0]) for row in (await self.query(sql, (state,))).rows]
 
     async def page(self, listing: Listing | None = None) -> Page:
         """A page of stored conversations with what `ps` shows of each. Raises UnknownConversation, StoreError."""
-        page = await list_conversations(self.store, listing or Listing())
-        admission = self.ticker.admission
+        listing, admission = listing or Listing(), self.ticker.admission
+        if listing.state == WAITING:
+            page = await list_among(self.store, listing, admission.line if admission is not None else [])
+            return page._replace(conversations=[row._replace(state=WAITING) for row in page.conversations])
+        page = await list_conversations(self.store, listing)
         if admission is None:
             return page
-        rows = [row._replace(state="waiting") if admission.waits(LogId(row.id)) else row for row in page.conversations]
+        rows = [row._replace(state=WAITING) if admission.waits(LogId(row.id)) else row for row in page.conversations]
         return page._replace(conversations=rows)
 
     async def history(self, id_: str, after_seq: int = 0, upto: int | None = None) -> list[Entry]:
@@ -271,7 +274,7 @@ class Kernel(AgentCommands, EraseCommands, ResourceCommands):
 
     def _shown(self, loaded: Loaded) -> str:
         admission = self.ticker.admission
-        return "waiting" if admission is not None and admission.waits(loaded.log) else loaded.times.shown
+        return WAITING if admission is not None and admission.waits(loaded.log) else loaded.times.shown
 
     async def _follow(self, log: LogId) -> None:
         """Takes up what was edited for the next turn of a conversation; one that others own is theirs to look after."""

@@ -48,7 +48,11 @@ class LiveLending:
     def find(self, log: LogId, turn: int, call: int, name: str) -> Shared[Any]:
         """The resource of this name in the scopes of the call and around it, then in those of the toolboxes that its agent
         uses, its own first. Raises ResourceNotFound."""
-        return self.resources.find(name, *self._scopes(log, turn, call))
+        found = self.resources.find(name, *self._scopes(log, turn, call))
+        agent = self._program.find(Level.AGENT, self._slug(log))
+        if agent is not None and found.scope == "/".join(agent.path):
+            self._keep_agent(log, turn, call)
+        return found
 
     def declared(self, log: LogId, call: int, name: str) -> ResourceKind | None:
         """The kind that the toolbox of a call declares under this name."""
@@ -118,7 +122,13 @@ class LiveLending:
             if scope is None:
                 raise ResourceScopeInvalid("-", f"toolbox {toolbox}", "it is not open")
             return scope
+        if level is Level.AGENT:
+            self._keep_agent(log, turn, call)
         return self._services.scope_around(log, turn, call, level)
+
+    def _keep_agent(self, log: LogId, turn: int, call: int) -> None:
+        """Has the scope of an agent that is removed meanwhile end with this turn: it ends with the last one inside."""
+        self._services.scope_around(log, turn, call, Level.TURN)
 
     def _noted(self, note: Note) -> None:
         """An entry of the conversation that holds or waits; of the program, a line for whoever reads these."""

@@ -14,10 +14,14 @@ from agentos.errors import UnknownConversation
 from agentos.persistence.base import Rows
 
 Sort = Literal["updated", "started"]
+WAITING = "waiting"
+"""The state of a conversation whose turn waits for a place in a kernel, which alone knows of it."""
 
 PAGE_CONVERSATIONS = 50
 COUNTED_MAX = 10_000
 """How many of those behind a page are counted."""
+IDS_AT_ONCE = 500
+"""How many ids one statement is given."""
 
 _NUMBER_MAX = 2**63 - 1
 LIMIT_MAX = _NUMBER_MAX - COUNTED_MAX - 1
@@ -104,6 +108,20 @@ async def list_conversations(store: Queried, listing: Listing) -> Page:
         sql, parameters = count_sql(listing, _key_of_row(shown[-1]) if shown else (_NUMBER_MAX, _NUMBER_MAX))
         ((more,),) = (await store.query(sql, (*parameters, COUNTED_MAX))).rows
     return _page(shown, more)
+
+
+async def list_among(store: Queried, listing: Listing, ids: Sequence[str]) -> Page:
+    """One page of what is among these conversations, whatever state the store has them in. Raises as `list_conversations`."""
+    listing = msgspec.structs.replace(listing, state=None, limit=min(max(listing.limit, 0), LIMIT_MAX))
+    where, parameters = _where(listing, await _key(store, listing), sorts=False)
+    rows: list[tuple[Any, ...]] = []
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = ids[start : start + IDS_AT_ONCE]
+        these = f"select n from logs where id in ({', '.join('?' * len(some))})"  # noqa: S608
+        sql = f"select {_COLUMNS} from conversations where n in ({these}) and {where}"  # noqa: S608
+        rows += (await store.query(sql, (*some, *parameters))).rows
+    rows.sort(key=_key_of_row if listing.sort == "updated" else lambda row: row[-1], reverse=True)
+    return _page(rows[: listing.limit], min(max(len(rows) - listing.limit, 0), COUNTED_MAX))
 
 
 def _page(rows: list[tuple[Any, ...]], more: int) -> Page:

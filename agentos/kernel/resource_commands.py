@@ -32,7 +32,8 @@ class ResourceCommands(Machine):
             if await self._is_of_the_store(name):
                 return 0
             known = {*error.known, *self.catalog.agents, *self.catalog.toolboxes}
-            raise ResourceNotFound(name, "the program", sorted(known)) from None
+            of = "agent, toolbox or conversation"
+            raise ResourceNotFound(name, "the program", sorted(known), of=of) from None
 
     async def lsof(self, of: str | None = None) -> list[OpenResource]:
         """What is open and who has it, resources and the slots of toolboxes. of: the id of a conversation, turn, call,

@@ -140,7 +140,10 @@ class Handles(Generic[H]):
         try:
             async with asyncio.timeout(self.bounds.make_s) as limit:
                 with making(place):
-                    return await self.factory.make()
+                    made = self.factory.make()
+                    if not inspect.isawaitable(made):
+                        raise TypeError(f"resource {self.name!r}: its factory's make is no async function")
+                    return await made
         except TimeoutError as error:
             if not limit.expired():
                 raise

@@ -35,8 +35,9 @@ class Lease(Generic[H]):
     _handle: H
 
     def __init__(self, shared: Lender[H], by: Borrower, access: Access, timeout_s: float | None) -> None:
-        self._shared, self.by, self.access, self.timeout_s = shared, by, access, timeout_s
-        self.reads = access is Access.READ
+        self._shared, self.by, self.timeout_s = shared, by, timeout_s
+        self.access = access if type(access) is Access else Access(access)  # where no types are checked, a text
+        self.reads = self.access is Access.READ
         self.at = 0.0
         self.until: float | None = None
         """The monotonic time at which timeout_s is over."""

@@ -8,6 +8,7 @@ A resource is in the table once its factory has succeeded, and leaves it when it
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +34,8 @@ class ResourceKind:
     """A kind of resource that may be asked for by its name.
 
     factory: makes the Factory of one resource from the options it is asked with; level: the scope it lives in unless the
-    asker says otherwise.
+    asker says otherwise. told_name_and_clock: whether its factory takes `name`, that of the resource, and `clock`, that of
+    the kernel, where the options do not say them.
     """
 
     name: str
@@ -42,6 +44,7 @@ class ResourceKind:
     size: int = 1
     bounds: Bounds = field(default_factory=Bounds)
     level: Level = Level.CALL
+    told_name_and_clock: bool = False
 
 
 @dataclass(slots=True)
@@ -136,7 +139,8 @@ class Resources:
 
         Without a name it is that of its kind, which is a registered one or one that is given.
 
-        Errors: ResourceNotFound for an unknown kind; ResourceScopeInvalid when another kind has the name; as `create`.
+        Errors: ResourceNotFound for an unknown kind; ResourceScopeInvalid when another kind has the name; TypeError for
+        options that its kind does not take; as `create`.
         """
         known = kind if isinstance(kind, ResourceKind) else self.kind(kind)
         name = name or known.name
@@ -149,7 +153,7 @@ class Resources:
                     scope,
                     known.name,
                     name,
-                    known.factory(**(options or {})),
+                    self._factory(known, name, options or {}),
                     pattern=known.pattern,
                     size=known.size,
                     bounds=known.bounds,
@@ -162,7 +166,7 @@ class Resources:
         """Raises ResourceNotFound."""
         known = self.kinds.get(name)
         if known is None:
-            raise ResourceNotFound(name, "the kinds that are registered", list(self.kinds))
+            raise ResourceNotFound(name, "kinds", list(self.kinds), of="kind of resource")
         return known
 
     def find(self, name: str, *scopes: Scope) -> Shared[Any]:
@@ -175,7 +179,8 @@ class Resources:
                 if found is not None:
                     return found.shared
                 around = around.parent
-        raise ResourceNotFound(name, " and ".join("/".join(scope.path) for scope in scopes), self._known(scopes))
+        where = " and ".join("/".join(scope.path) for scope in scopes)
+        raise ResourceNotFound(name, where, self._known(scopes), is_kind=name in self.kinds)
 
     def get(self, id_: ResourceId) -> Shared[Any] | None:
         living = self._living.get(id_)
@@ -223,6 +228,14 @@ class Resources:
                 found.update(self._names.get(around.path, ()))
                 around = around.parent
         return list(found)
+
+    def _factory(self, kind: ResourceKind, name: str, options: Mapping[str, Any]) -> Factory[Any]:
+        given = {"name": name, "clock": self._clock, **options} if kind.told_name_and_clock else options
+        try:
+            inspect.signature(kind.factory).bind(**given)
+        except TypeError as error:
+            raise TypeError(f"options of the kind {kind.name!r}: {error}") from None
+        return kind.factory(**given)
 
     def _check(self, scope: Scope, name: str) -> None:
         path = "/".join(scope.path)

@@ -67,7 +67,8 @@ class Shared(Generic[H]):
     ) -> None:
         if size < 1:
             raise ValueError(f"resource {name!r}: size is {size}; at least 1 is needed")
-        self.name, self.kind, self.pattern = name, kind, pattern
+        self.name, self.kind = name, kind
+        self.pattern = pattern = Pattern(pattern)  # a text may be given where no types are checked
         self.size = {Pattern.POOL: size, Pattern.EXCLUSIVE: 1}.get(pattern, 0)
         self.bounds = bounds or Bounds()
         self.clock = clock or SystemClock()

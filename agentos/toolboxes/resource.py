@@ -86,6 +86,8 @@ def resource(
     """
     if scope.upper() not in Level.__members__:
         raise ValueError(f"scope is {scope!r}; it is one of {', '.join(level.name.lower() for level in Level)}")
+    if pattern not in {one.value for one in Pattern}:
+        raise ValueError(f"{pattern!r} is not a valid Pattern; it is one of {', '.join(one.value for one in Pattern)}")
     options = ResourceOptions(
         name=name,
         pattern=Pattern(pattern),

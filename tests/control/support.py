@@ -14,7 +14,8 @@ from agentos.kernel import Kernel
 from agentos.settings import Settings
 from tests.support import Mind, hang
 
-TRIES_MAX = 2_000
+TRIES_MAX = 30_000
+"""A guard against waiting for ever, of a minute at least."""
 
 
 @asynccontextmanager

@@ -105,7 +105,7 @@ async def test_without_a_spare_file_the_door_rests_and_opens_again(
                 doorway._spare = None
                 knocking.connect(path_of(kernel))
                 await asyncio.sleep(0.2)
-                tries = len(caplog.records)
+                tries = len([record for record in caplog.records if "nobody can come in" in record.message])
             greeting = asyncio.ensure_future(asyncio.get_running_loop().sock_recv(knocking, 4_096))
             knocking.setblocking(False)
             read = json.loads(await greeting)

@@ -18,7 +18,9 @@ from agentos.settings import Settings
 from tests.control.support import listening, path_of, until
 from tests.support import Mind, hang
 
-QUICK = Settings(control_connect_s=0.2, control_silence_s=0.3)
+QUICK_GREETING = Settings(control_connect_s=0.2)
+QUICK_SILENCE = Settings(control_silence_s=0.3)
+"""For those that run out; whoever is answered has all the time that there is by default."""
 GREETING = json.dumps({"agentos": PROTOCOL, "writer": 1, "pid": 1, "store": "memory:"}).encode() + b"\n"
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -71,10 +73,10 @@ def saying(*lines: bytes, then_hangs: bool = False) -> Behaviour:
     return behave
 
 
-async def failure(path: str) -> KernelUnreachable:
+async def failure(path: str, settings: Settings | None = None) -> KernelUnreachable:
     """What a client meets that asks for something."""
     with pytest.raises(KernelUnreachable) as raised:
-        async with SocketClient(path, QUICK) as client:
+        async with SocketClient(path, settings) as client:
             await client.conversations()
     return raised.value
 
@@ -104,7 +106,7 @@ async def test_its_queue_is_full(tmp_path: Path) -> None:
 
 async def test_it_does_not_greet(tmp_path: Path) -> None:
     async with server(tmp_path, saying(b"", then_hangs=True)) as path:
-        error = await failure(path)
+        error = await failure(path, QUICK_GREETING)
 
     assert "did not greet within 0.2 s (control_connect_s)" in str(error)
     assert error.hangs
@@ -112,7 +114,7 @@ async def test_it_does_not_greet(tmp_path: Path) -> None:
 
 async def test_it_greets_and_then_says_nothing(tmp_path: Path) -> None:
     async with server(tmp_path, saying(GREETING, then_hangs=True)) as path:
-        error = await failure(path)
+        error = await failure(path, QUICK_SILENCE)
 
     assert "nothing came for 0.3 s (control_silence_s)" in str(error)
     assert error.hangs
@@ -140,13 +142,13 @@ async def test_it_lies(tmp_path: Path, lines: list[bytes], words: str) -> None:
 
 async def test_answers_to_nothing_are_passed_over(tmp_path: Path) -> None:
     strays = b'{"id": 7, "value": 1}\n{"id": 7, "item": 1}\n{"id": 1, "item": 1}\n{"id": 1, "value": []}\n'
-    async with server(tmp_path, saying(GREETING, strays, then_hangs=True)) as path, SocketClient(path, QUICK) as client:
+    async with server(tmp_path, saying(GREETING, strays, then_hangs=True)) as path, SocketClient(path) as client:
         assert await client.conversations() == []
 
 
 async def test_an_error_that_it_makes_up_is_a_refusal(tmp_path: Path) -> None:
     made_up = b'{"id": 1, "error": {"name": "SystemExit", "words": "boo", "attributes": {}}}\n'
-    async with server(tmp_path, saying(GREETING, made_up)) as path, SocketClient(path, QUICK) as client:
+    async with server(tmp_path, saying(GREETING, made_up)) as path, SocketClient(path) as client:
         with pytest.raises(ControlRefused, match="boo"):
             await client.conversations()
 
@@ -159,10 +161,10 @@ async def test_a_turn_may_take_longer_than_the_silence_as_long_as_the_kernel_ans
         return "late"
 
     async with listening(tmp_path, Mind(slow)) as kernel:
-        settings = Settings(control_silence_s=0.09)
+        settings = Settings(control_silence_s=0.5)
         async with SocketClient(path_of(kernel), settings) as client:
             asked = asyncio.ensure_future(client.ask(await client.begin("main"), "go"))
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(2 * settings.control_silence_s)
             assert not asked.done()
             gate.set()
             assert (await asked).text == "late"
@@ -188,7 +190,8 @@ async def test_the_end_of_the_kernel_ends_what_waits(tmp_path: Path) -> None:
 
 
 async def test_a_kernel_that_hangs_while_its_end_is_waited_for_is_told_of(tmp_path: Path) -> None:
-    async with server(tmp_path, saying(GREETING, then_hangs=True)) as path, SocketClient(path, QUICK) as client:
+    hangs = saying(GREETING, then_hangs=True)
+    async with server(tmp_path, hangs) as path, SocketClient(path, QUICK_SILENCE) as client:
         with pytest.raises(KernelUnreachable, match="control_silence_s"):
             await client.wait_gone()
 

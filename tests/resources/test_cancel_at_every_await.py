@@ -15,6 +15,7 @@ from agentos.errors import ResourceBroken
 from agentos.ids import RandomIds
 from agentos.resources import Bounds, Factory, Level, ResourceKind, Resources, Scope, Shared
 from agentos.testing.clock import ManualClock
+from tests.support import spin
 
 STEPS_MAX = 60
 
@@ -44,11 +45,6 @@ class Shop:
 
     def factory(self, *, checked: bool) -> Factory[int]:
         return Factory(self.make, close=self.close, check=self.check if checked else None)
-
-
-async def spin(times: int = 20) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)
 
 
 async def at_every_step(round_: Callable[[int], Awaitable[bool]]) -> int:

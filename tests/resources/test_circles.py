@@ -16,14 +16,9 @@ from agentos.resources import Borrower, Factory, Level, Note, Resources, Scope, 
 from agentos.testing.clock import ManualClock
 from agentos.toolboxes.python import tool
 from tests.resources.lending import notes_of, printer, replays
-from tests.support import Lab, Life, Mind, call, calls, crash, lab, results, until
+from tests.support import Lab, Life, Mind, call, calls, crash, lab, results, spin, until
 
 WARN_S = 30.0
-
-
-async def spin(times: int = 30) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)
 
 
 class Table:

@@ -274,7 +274,10 @@ async def test_what_lives_goes_on_when_its_file_is_edited(tmp_path: Path) -> Non
             "@resource(scope='world')\nasync def thing():\n    yield 1\n",
             "scope is 'world'; it is one of program, agent",
         ),
-        ("@resource(pattern='queue')\nasync def thing():\n    yield 1\n", "'queue' is not a valid Pattern"),
+        (
+            "@resource(pattern='queue')\nasync def thing():\n    yield 1\n",
+            "'queue' is not a valid Pattern; it is one of exclusive,",
+        ),
         (
             "@resource(name='a')\nasync def one():\n    yield 1\n@resource(name='a')\nasync def two():\n    yield 1\n",
             "two resources are named a",

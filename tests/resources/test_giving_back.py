@@ -270,7 +270,7 @@ async def test_each_that_waits_for_what_is_given_back_is_told_by_name() -> None:
 
     assert not before
     assert {str(error) for error in said if isinstance(error, ResourceClosed)} == {
-        "resource 'one' is closed: its scope program has ended"
+        "resource 'one' is closed: its scope program has ended, or has given it back at somebody's word ('agentos release')"
     }
     assert len(said) == 100
 
@@ -366,3 +366,31 @@ async def test_a_conversation_that_has_left_the_memory_keeps_what_it_was_lent_un
         assert [text for _, text in await results(one)] == ["thing 1", "thing 1"]
         assert (released, told) == (1, ["made"] * 3 + ["closed thing 2", "closed thing 3"])
     assert told[-1] == "closed thing 1"
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+async def test_what_an_agent_was_lent_stays_for_a_turn_that_is_open_when_it_is_removed(by_name: bool) -> None:
+    door, inside = asyncio.Event(), asyncio.Event()
+    closed: list[list[int]] = []
+
+    async def use(context: CallContext) -> str:
+        async with context.borrow("counter") if by_name else context.resource("counter", scope="agent") as handle:
+            inside.set()
+            await door.wait()
+            return str(len(closed) + len(handle))
+
+    async with lab(Mind("ready", calls(call("use"), call("use")), calls(call("use")), "well"), [use]) as here:
+        kernel = here.kernel
+        kernel.resources.register(ResourceKind(name="counter", factory=lambda: Factory(listed, close=closed.append)))
+        await kernel.resources.ensure(kernel.scope.child(Level.AGENT, "main"), "counter")
+        conversation = await here.start()
+        await conversation.ask("are you there?")
+        asked = asyncio.create_task(conversation.ask("go"))
+        await inside.wait()
+        await kernel.remove("main")
+        door.set()
+        await asked
+        await until(lambda: not len(kernel.resources))
+
+        assert await results(conversation) == [("done", "0")] * 3
+        assert closed == [[]]

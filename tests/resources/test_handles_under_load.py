@@ -12,14 +12,10 @@ from agentos.errors import ResourceBroken, ResourceClosed
 from agentos.ids import RandomIds
 from agentos.resources import Bounds, Factory, Level, Note, Resources, Scope, Shared
 from agentos.testing.clock import ManualClock
+from tests.support import spin
 
 COMMON = (Pattern.STATELESS, Pattern.READ_WRITE)
 MANY = 50
-
-
-async def spin(times: int = 30) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)
 
 
 class Bench:

@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
@@ -93,6 +93,31 @@ class Desk:
         return pid
 
 
+class Hours:
+    """Time that passes by hand, for the silence of a process that is open."""
+
+    def __init__(self, process: JsonRpcProcess) -> None:
+        self.now_s = 0.0
+        self._due: list[asyncio.TimerHandle] = []
+        assert process._exchange is not None
+        process._exchange._silence._loop = cast("asyncio.AbstractEventLoop", self)
+
+    def time(self) -> float:
+        return self.now_s
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        self._due.append(asyncio.TimerHandle(self.now_s + delay_s, callback, (), asyncio.get_running_loop()))
+        return self._due[-1]
+
+    def advance(self, seconds: float) -> None:
+        self.now_s += seconds
+        due = [timer for timer in self._due if timer.when() <= self.now_s]
+        self._due = [timer for timer in self._due if timer not in due]
+        for timer in due:
+            if not timer.cancelled():
+                timer._run()
+
+
 async def cancelled(task: asyncio.Task[Any]) -> None:
     task.cancel()
     await asyncio.wait([task], timeout=HANG_S)
@@ -155,27 +180,31 @@ async def test_an_error_is_a_sign_of_life(tmp_path: Path) -> None:
 
 
 async def test_it_may_be_busy_with_the_oldest_request_as_long_as_somebody_waits_for_it(tmp_path: Path) -> None:
-    async with desk(tmp_path, "rpc.health", bounds=limits(0.05, 0.05)) as here:
+    async with desk(tmp_path, "rpc.health", bounds=limits(10, 10)) as here:
+        hours = Hours(here.process)
         oldest = here.begin("hush")
         await until(lambda: "hush" in here.asked())
         await here.give_up("hush")
-        await asyncio.sleep(0.3)
+        hours.advance(1_000)
+        await here.give_up("hush")
         while_somebody_waits = "rpc.health" in here.asked()
         sound = here.process.healthy()
         await cancelled(oldest)
+        await until(lambda: "rpc.health" in here.asked())
+        hours.advance(10)
         await until(lambda: not here.process.healthy())
-        asked = here.asked()
 
     assert (while_somebody_waits, sound) == (False, True)
-    assert "rpc.health" in asked
 
 
 async def test_any_line_ends_a_silence(tmp_path: Path) -> None:
-    async with desk(tmp_path, "rpc.health", bounds=limits(0.2, 0.2)) as here:
+    async with desk(tmp_path, "rpc.health", bounds=limits(10, 10)) as here:
+        hours = Hours(here.process)
         await here.give_up("hush")
-        for number in range(20):
-            await here.ask("echo", number)
-            await asyncio.sleep(0.03)
+        hours.advance(9)
+        await here.ask("echo", 1)
+        hours.advance(1_000)
+        await here.ask("echo", 2)
         asked, started = here.asked(), here.process.started
 
     assert "rpc.health" not in asked
@@ -183,11 +212,15 @@ async def test_any_line_ends_a_silence(tmp_path: Path) -> None:
 
 
 async def test_a_silence_in_which_nothing_was_asked_tells_nothing(tmp_path: Path) -> None:
-    async with desk(tmp_path, "rpc.health", bounds=limits(0.2, NEVER_S)) as here:
+    async with desk(tmp_path, "rpc.health", bounds=limits(10, NEVER_S)) as here:
+        hours = Hours(here.process)
         await here.ask("echo", 1)
-        await asyncio.sleep(0.3)
+        hours.advance(1_000)
+        await here.give_up("hush")
+        hours.advance(9)
         await here.give_up("hush")
         at_once = "rpc.health" in here.asked()
+        hours.advance(1)
         await until(lambda: "rpc.health" in here.asked())
 
     assert not at_once

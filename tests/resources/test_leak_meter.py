@@ -144,7 +144,7 @@ def test_a_child_that_ended_and_was_not_waited_for_is_left() -> None:
 
 def left_after_a_while(meter: LeakMeter, count: int) -> list[Leak]:
     """What is left when there are so many, or once it is given up: shells end a moment after what they say."""
-    for _ in range(500):
+    for _ in range(6_000):
         if len(meter.left()) == count:
             break
         time.sleep(0.01)

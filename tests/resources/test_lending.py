@@ -183,7 +183,7 @@ async def test_what_was_lent_can_be_given_back_while_all_go_on() -> None:
         assert (from_conversation, from_agent, from_program) == (1, 1, 1)
         assert closed[:2] == [[1], [1]]
         assert [text for _, text in await results(conversation)] == ["1", "1"]
-        with pytest.raises(ResourceNotFound, match="no resource 'nobody'"):
+        with pytest.raises(ResourceNotFound, match="conversation is named 'nobody'; there are: box, main"):
             await here.kernel.release("nobody")
 
 

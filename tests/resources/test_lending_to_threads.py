@@ -46,7 +46,7 @@ async def test_a_thread_that_wants_what_it_has_is_refused() -> None:
 
 
 async def test_two_threads_that_want_what_the_other_has_are_one_refused_and_one_served() -> None:
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=60)
 
     def take(first: str, second: str, context: CallContext) -> str:
         with context.borrow_from_thread(first):

@@ -372,6 +372,7 @@ def test_a_real_mount_inside_or_over_it_is_refused_and_what_it_shows_stays(tmp_p
 
 PLAIN_USER = """
 import asyncio, os, sys
+import anyio
 from pathlib import Path
 from agentos.resources.folders.held import HeldFolder
 from agentos.resources.kinds.sandbox import SandboxDirectory
@@ -379,6 +380,7 @@ from tests.resources.test_temporary_directory import read_only_tree
 foreign = Path(sys.argv[1], "foreign")
 foreign.mkdir()
 foreign.chmod(0o777)
+asyncio.run(anyio.sleep(0))  # what is imported late may stand in a folder that is closed to others
 os.setgid(65534)
 os.setuid(65534)
 

@@ -290,9 +290,11 @@ async def test_as_a_resource_it_tells_its_path() -> None:
 
 PLAIN_USER = """
 import asyncio, os, sys
+import anyio
 from pathlib import Path
 from agentos.resources.kinds.tempdir import TempDir
 from tests.resources.test_temporary_directory import read_only_tree
+asyncio.run(anyio.sleep(0))  # what is imported late may stand in a folder that is closed to others
 os.setgid(65534)
 os.setuid(65534)
 folder = TempDir(Path(sys.argv[1]))

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from agentos.interfaces.cli.errors import UsageError
 from agentos.interfaces.cli.finding import find_conversation, short
 from agentos.interfaces.cli.invocation import Flag, Here
 from agentos.interfaces.cli.output import put_json, put_table, say
-from agentos.interfaces.cli.running import asked_first
+from agentos.interfaces.cli.running import all_running, answers, asked_first
 from agentos.kernel.listing import (
     COUNTED_MAX,
     PAGE_CONVERSATIONS,
+    WAITING,
     ListedConversation,
     Listing,
     Page,
@@ -24,7 +27,7 @@ from agentos.kernel.listing import (
 )
 from agentos.kernel.reading import Reading, reading
 
-State = Literal["idle", "running", "parked", "paused", "closed"]
+State = Literal["idle", "running", "parked", "paused", "closed", "waiting"]
 
 ASKED_MAX = 1_000
 """How many conversations a running kernel is asked for at most."""
@@ -53,7 +56,7 @@ async def ps(
     Parameters
     ----------
     state
-        only those in this state
+        only those in this state; waiting ones stand in line for a place among the turns at once, as running kernels tell
     agent
         only those of this agent
     tenant
@@ -76,6 +79,8 @@ async def ps(
         print one JSON object; more counts those behind the page
     """
     at = _time(as_of)
+    if at is not None and state == WAITING:
+        raise UsageError("who waited for a place is not stored, so '--state waiting' is of now alone, without --as-of")
     async with reading(here.store_url()) as store:
         listing = Listing(
             state=state,
@@ -109,10 +114,22 @@ def _time(as_of: str | None) -> int | None:
 async def _page_of_now(store: Reading, listing: Listing) -> Page:
     """A running kernel has the store open already; the rows are those of the store, of whatever process they are. A page that
     is large is read from the store here, so that no turn has to wait for it there."""
+    if listing.state == WAITING:
+        return await _page_of_waiting(store.url, listing)
     if listing.limit > ASKED_MAX:
         return await list_conversations(store.store, listing)
     page = await asked_first(store.url, lambda kernel: kernel.page(listing))
     return page if page is not None else await list_conversations(store.store, listing)
+
+
+async def _page_of_waiting(url: str, listing: Listing) -> Page:
+    """Each kernel knows those alone that wait in it."""
+    async with all_running(url) as kernels:
+        pages = [page async for _, page in answers(kernels, lambda kernel: kernel.page(listing))]
+    when = attrgetter("updated_at" if listing.sort == "updated" else "started_at")
+    rows = sorted((row for page in pages for row in page.conversations), key=when, reverse=True)
+    more = sum(page.more for page in pages) + max(len(rows) - listing.limit, 0)
+    return Page(rows[: listing.limit], min(more, COUNTED_MAX))
 
 
 async def _page_of_past(store: Reading, at: int, listing: Listing) -> Page:

@@ -225,7 +225,9 @@ def cache(
     )
 
 
-CACHE = ResourceKind(name="cache", factory=cache, pattern=Pattern.STATELESS, level=Level.TOOLBOX)
+CACHE = ResourceKind(
+    name="cache", factory=cache, pattern=Pattern.STATELESS, level=Level.TOOLBOX, told_name_and_clock=True
+)
 """All use it at once: what is made meanwhile is made once."""
 
 

@@ -290,6 +290,11 @@ def kept_process(
 
 
 PROCESS = ResourceKind(
-    name="process", factory=kept_process, pattern=Pattern.STATELESS, bounds=bounds_of(KeptLimits()), level=Level.TOOLBOX
+    name="process",
+    factory=kept_process,
+    pattern=Pattern.STATELESS,
+    bounds=bounds_of(KeptLimits()),
+    level=Level.TOOLBOX,
+    told_name_and_clock=True,
 )
 """How often it may be used at once is for those to say who speak with it."""

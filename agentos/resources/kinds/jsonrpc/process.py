@@ -165,6 +165,7 @@ JSONRPC = ResourceKind(
     pattern=Pattern.STATELESS,
     bounds=bounds_of(KeptLimits()),
     level=Level.TOOLBOX,
+    told_name_and_clock=True,
 )
 """Many ask it at once: each answer goes to the one who asked."""
 
