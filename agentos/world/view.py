@@ -1,4 +1,4 @@
-"""A pass sees the World through a View: the World overlaid with the pass's own drafts, a time, and one live question."""
+"""A pass sees the World through a View: the World overlaid with the pass's own drafts, a time, and a few live questions."""
 
 from __future__ import annotations
 

@@ -47,8 +47,10 @@ class Slice:
         self.bodies: dict[tuple[int, int], Any] = {}
 
     def get(self, entity: int, type_: type[C]) -> C | None:
-        row = self.rows.get(entity)
-        return row.get(type_) if row is not None else None
+        return self.rows.get(entity, _NO_ROW).get(type_)
+
+
+_NO_ROW: dict[type[Component], Any] = {}
 
 
 class Rows(Protocol):
