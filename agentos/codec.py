@@ -36,6 +36,8 @@ _decode_json = msgspec.json.Decoder().decode
 _TAGS = frozenset({"$text", "$bytes", "$int", "$object"})
 _INT_MIN, _INT_MAX = -(2**63), 2**63 - 1
 DEPTH_MAX = 200
+READ_DEPTH_MAX = DEPTH_MAX + 50
+"""Levels of what is read: a value, and what it was put into on its way. Without it each Python would have another bound."""
 BODY_BYTES_MAX = 64 * 1024 * 1024
 TYPES_REMEMBERED_MAX = 256
 """How many component types are known to hold no private text; another one is looked at anew."""
@@ -66,7 +68,7 @@ def decode_text(body: str) -> str:
 def decode_json(body: str) -> Any:
     """The value that a JSON body holds. Raises CodecError when it is not one or is over a bound."""
     try:
-        return _untagged(_loads(body))
+        return _untagged(_loads(body), 0)
     except (ValueError, TypeError, RecursionError) as error:
         raise CodecError(f"a tag holds what it may not: {error}") from error
 
@@ -165,26 +167,35 @@ def _tagged_object(value: dict[Any, Any], depth: int) -> Any:
     return {"$object": [[_tagged(key, depth), _tagged(value[key], depth + 1)] for key in sorted(value)]}
 
 
-def _untagged(value: Any) -> Any:
+def _untagged(value: Any, depth: int) -> Any:
     if isinstance(value, list):
-        return [_untagged(item) for item in value]
+        inside = _inside(depth)
+        return [_untagged(item, inside) for item in value]
     if not isinstance(value, dict):
         return value
     if len(value) == 1:
         ((tag, inner),) = value.items()
         if tag in _TAGS:
-            return _untag(tag, inner)
-    return {key: _untagged(item) for key, item in value.items()}
+            return _untag(tag, inner, depth)
+    inside = _inside(depth)
+    return {key: _untagged(item, inside) for key, item in value.items()}
 
 
-def _untag(tag: str, inner: Any) -> Any:
+def _inside(depth: int) -> int:
+    if depth >= READ_DEPTH_MAX:
+        raise CodecError(f"a body is nested deeper than {READ_DEPTH_MAX} levels")
+    return depth + 1
+
+
+def _untag(tag: str, inner: Any, depth: int) -> Any:
     if tag == "$text":
         return _untag_text(inner)
     if tag == "$bytes":
         return base64.b64decode(inner, validate=True)
     if tag == "$int":
         return _number(inner)
-    return {_untagged(key): _untagged(item) for key, item in inner}
+    inside = _inside(depth)
+    return {_untagged(key, inside): _untagged(item, inside) for key, item in inner}
 
 
 def _digits(value: int) -> str:

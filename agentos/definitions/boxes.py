@@ -26,48 +26,36 @@ from agentos.definitions.toolbox_spec import (
     ToolboxSpec,
 )
 from agentos.errors import ConfigurationError
-from agentos.resources.process.threads import ToolThreads
 from agentos.toolboxes.base import Toolbox
 from agentos.toolboxes.unavailable import UnavailableToolbox
 
 
-def make_toolbox(
-    name: str,
-    spec: ToolboxSpec,
-    root: Path,
-    threads: ToolThreads | None = None,
-    *,
-    working_directory: Path | None = None,
-) -> Toolbox:
+def make_toolbox(name: str, spec: ToolboxSpec, root: Path, *, working_directory: Path | None = None) -> Toolbox:
     """A toolbox, not opened. Python files are executed; never raises for what is wrong with a toolbox.
 
     root: what its paths count from, unless it says working-directory; that is the current one where none is given.
     """
     base = root if spec.base == "file" else working_directory or Path()
     try:
-        return _made(name, spec, _whole(base), threads)
+        return _made(name, spec, _whole(base))
     except ConfigurationError as error:
         return UnavailableToolbox(name, spec.kind, str(error).removeprefix(f"toolbox {name}: "))
 
 
-def own_toolboxes(
-    spec: AgentSpec, working_directory: Path | None = None, threads: ToolThreads | None = None
-) -> list[Toolbox]:
+def own_toolboxes(spec: AgentSpec, working_directory: Path | None = None) -> list[Toolbox]:
     """The toolboxes that stand in an agent's own file, made and not opened, under the names that the agent uses."""
     folder = spec.path.resolve().parent if spec.path is not None else working_directory or Path()
     return [
-        make_toolbox(name, toolbox, folder, threads, working_directory=working_directory)
+        make_toolbox(name, toolbox, folder, working_directory=working_directory)
         for name, toolbox in spec.private_toolboxes
     ]
 
 
-def _made(name: str, spec: ToolboxSpec, base: Path, threads: ToolThreads | None) -> Toolbox:
+def _made(name: str, spec: ToolboxSpec, base: Path) -> Toolbox:
     if spec.unavailable is not None:
         raise ConfigurationError(spec.unavailable)
     if isinstance(spec, LackingSpec):
         raise ConfigurationError(f"toolbox kind {spec.kind!r} is not in this version of agentos")
-    if isinstance(spec, PythonSpec):
-        return _python(name, spec, base, threads)
     for model, make in _MAKERS.items():
         if isinstance(spec, model):
             return make(name, spec, base)
@@ -93,12 +81,12 @@ def _script(name: str, spec: ScriptSpec, base: Path) -> Toolbox:
     )
 
 
-def _python(name: str, spec: PythonSpec, base: Path, threads: ToolThreads | None) -> Toolbox:
+def _python(name: str, spec: PythonSpec, base: Path) -> Toolbox:
     from agentos.toolboxes.python_file import load_python_toolbox
 
     sharing, size = spec.shared or (ToolboxSharing.STATELESS, 0)
     paths = [_there(base, path) for path in spec.all_paths]
-    return load_python_toolbox(paths, name=name, sharing=sharing, size=size, threads=threads, effects=spec.effects)
+    return load_python_toolbox(paths, name=name, sharing=sharing, size=size, effects=spec.effects)
 
 
 def _sqlite(name: str, spec: SqliteSpec, base: Path) -> Toolbox:
@@ -208,6 +196,7 @@ def _there(base: Path, path: str) -> Path:
 
 _MAKERS: dict[type[ToolboxSpec], Callable[[str, Any, Path], Toolbox]] = {
     ScriptSpec: _script,
+    PythonSpec: _python,
     SqliteSpec: _sqlite,
     SystemSpec: _system,
     JsonRpcSpec: _jsonrpc,

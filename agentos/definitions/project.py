@@ -45,7 +45,6 @@ from agentos.definitions.reading import read_source
 from agentos.definitions.source import Keys, Source
 from agentos.definitions.spec import AgentSpec
 from agentos.definitions.toolbox_spec import LackingSpec
-from agentos.resources.process.threads import ToolThreads
 from agentos.settings import Settings
 from agentos.toolboxes.base import Toolbox
 
@@ -86,12 +85,9 @@ class Project(msgspec.Struct, frozen=True):
         loaded.check()
         return loaded.agents
 
-    def toolboxes(self, threads: ToolThreads | None = None, working_directory: Path | None = None) -> list[Toolbox]:
+    def toolboxes(self) -> list[Toolbox]:
         """All toolboxes, made and not opened; what is wrong with one is what it then says, see `make_toolbox`."""
-        return [
-            make_toolbox(name, spec, self.root, threads, working_directory=working_directory)
-            for name, spec in self.file.toolboxes.items()
-        ]
+        return [make_toolbox(name, spec, self.root) for name, spec in self.file.toolboxes.items()]
 
     def origins(self) -> list[tuple[str, Any, str]]:
         """What holds, each with its dotted key, and where it is said: FILE:LINE, or default."""

@@ -26,7 +26,7 @@ from agentos.toolboxes.python import PythonToolbox, tool
 
 STRANGE = 'two\nlines, \0, \udcff, \N{SNOWMAN} \N{OGHAM SPACE MARK}, "{"$text": 1}", \x85 and \u2028'
 """A text that wants care on every way."""
-TRIES_MAX = 2_000
+TRIES_MAX = 30_000
 CONTRACT_SETTINGS = Settings(inbox_poll_ms=20, control_silence_s=30.0)
 
 

@@ -92,9 +92,10 @@ class TalkContract(ClientCase):
                     seen.append(item)
                 elif isinstance(item, ModelDelta):
                     pieces.append(item.text)
-                if isinstance(item, Entry) and item.data.kind == "model.requested":
+                kinds = [entry.data.kind for entry in seen]
+                if kinds.count("model.requested") == 2:  # it looks at what is there, so it sees what comes
                     mind.gate.set()
-                if [entry.data.kind for entry in seen].count("turn.finished") == 2:
+                if kinds.count("turn.finished") == 2:
                     break
 
         assert seen == await kernel.history(id_)

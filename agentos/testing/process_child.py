@@ -91,16 +91,17 @@ class Child:
         """Which of these keys this process was the first to post."""
         return {"first": [key for key in keys if await self.store.post(post_of(log, key, self.name))]}
 
-    async def watch(self, log: str, seq: int) -> Answer:
-        """Reads a log again and again until it has come to a seq; what of it was ever seen that may not be."""
+    async def watch(self, log: str, seq: int, lengths: int) -> Answer:
+        """Reads a log again and again until it has come to a seq and was seen with so many lengths, however slow this process
+        is beside the one that writes; what of it was ever seen that may not be."""
         wrong: list[str] = []
-        lengths = {0}
-        while max(lengths) < seq:
+        seen = {0}
+        while max(seen) < seq or len(seen) < lengths:
             stored = await self.store.entries(log)
             wrong += broken(log, stored)
-            lengths.add(len(stored))
+            seen.add(len(stored))
             await asyncio.sleep(0)
-        return {"lengths": sorted(lengths), "wrong": wrong}
+        return {"lengths": sorted(seen), "wrong": wrong}
 
 
 def broken(log: str, stored: Iterable[StoredEntry]) -> list[str]:

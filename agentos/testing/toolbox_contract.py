@@ -129,7 +129,7 @@ class ToolboxContract:
                 await cancelled(toolbox, toolbox_case.endless, number, wait_s)
 
             assert_good(await called(toolbox, toolbox_case.good), toolbox_case.good)
-            assert children_of_this_process() == children
+            assert children_of_this_process() <= children
 
     async def test_a_call_that_is_cancelled_twice_still_lets_go(self, toolbox_case: ToolboxCase) -> None:
         async with opened(toolbox_case) as toolbox:
@@ -137,7 +137,7 @@ class ToolboxContract:
             await cancelled(toolbox, toolbox_case.endless, 1, 0.1, times=2)
 
             assert_good(await called(toolbox, toolbox_case.good), toolbox_case.good)
-            assert children_of_this_process() == children
+            assert children_of_this_process() <= children
 
     async def test_the_loop_goes_on_while_a_call_runs(self, toolbox_case: ToolboxCase) -> None:
         async with opened(toolbox_case) as toolbox:
@@ -171,7 +171,7 @@ class ToolboxContract:
             await called(toolbox, toolbox_case.good)
             await cancelled(toolbox, toolbox_case.endless, 2, 0.05)
 
-        assert Held.now() == before
+        assert not Held.now().beyond(before)
 
     async def test_closing_twice_is_closing_once(self, toolbox_case: ToolboxCase) -> None:
         before = Held.now()
@@ -181,13 +181,13 @@ class ToolboxContract:
         await toolbox.close()
         await toolbox.close()
 
-        assert Held.now() == before
+        assert not Held.now().beyond(before)
 
     async def test_a_toolbox_that_was_never_opened_can_be_closed(self, toolbox_case: ToolboxCase) -> None:
         before = Held.now()
         await toolbox_case.make().close()
 
-        assert Held.now() == before
+        assert not Held.now().beyond(before)
 
     async def test_two_of_them_work_beside_each_other(self, toolbox_case: ToolboxCase) -> None:
         async with opened(toolbox_case) as one:

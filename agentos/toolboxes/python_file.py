@@ -44,7 +44,6 @@ def load_python_toolbox(
     name: str | None = None,
     sharing: ToolboxSharing = ToolboxSharing.STATELESS,
     size: int = 0,
-    threads: ToolThreads | None = None,
     effects: Mapping[str, EffectClass] | None = None,
 ) -> PythonFileToolbox:
     """A toolbox of all marked functions of one or more files, named after the first one unless name is given.
@@ -52,9 +51,7 @@ def load_python_toolbox(
     The files are executed here, each once. Raises ConfigurationError naming file and line.
     """
     paths = [path] if isinstance(path, Path) else list(path)
-    return PythonFileToolbox(
-        paths, name=name or paths[0].stem, sharing=sharing, size=size, threads=threads, effects=effects
-    )
+    return PythonFileToolbox(paths, name=name or paths[0].stem, sharing=sharing, size=size, effects=effects)
 
 
 class PythonFileToolbox:
@@ -69,14 +66,12 @@ class PythonFileToolbox:
         name: str,
         sharing: ToolboxSharing,
         size: int,
-        threads: ToolThreads | None,
         effects: Mapping[str, EffectClass] | None,
     ) -> None:
         self.name, self.sharing, self.size = Name(name), sharing, size
         self.problems: tuple[ToolboxProblem, ...] = ()
         self._paths, self._effects = [path.absolute() for path in paths], dict(effects or {})
-        self._own_threads = threads is None
-        self._threads = threads or ToolThreads(Settings().sync_threads_max)
+        self._threads = ToolThreads(Settings().sync_threads_max)
         self._stamps = self._look()
         self._now = self._load(paths)
         self._retired: list[_Loaded] = []
@@ -145,8 +140,7 @@ class PythonFileToolbox:
 
     async def close(self) -> None:
         async with AsyncExitStack() as stack:
-            if self._own_threads:
-                stack.push_async_callback(self._threads.close)
+            stack.push_async_callback(self._threads.close)
             for loaded in (self._now, *self._retired):
                 stack.push_async_callback(loaded.toolbox.close)
             self._retired.clear()

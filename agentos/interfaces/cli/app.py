@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
 import signal
@@ -37,7 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         hang_up()
         return Exit.BROKEN_PIPE
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except UnknownCommandError as error:
         return _unknown(error)
@@ -46,7 +45,16 @@ def main(argv: list[str] | None = None) -> int:
         return Exit.USAGE
     except Exception as error:
         return report(error)
+    except _cancelled():
+        return Exit.INTERRUPTED
     return code
+
+
+def _cancelled() -> type[BaseException]:
+    """What a cancelled command raises; asyncio is loaded where it is needed, since --help and --version need none of it."""
+    import asyncio
+
+    return asyncio.CancelledError
 
 
 def make_app(words: Sequence[str] = ()) -> App:
@@ -118,6 +126,8 @@ def _run(argv: list[str]) -> int:
 def _call(command: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
     result = command(*args, **kwargs)
     if inspect.iscoroutine(result):
+        import asyncio
+
         result = asyncio.run(result)
     return result if isinstance(result, int) else None
 

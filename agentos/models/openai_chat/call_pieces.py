@@ -43,9 +43,6 @@ class CallPieces:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._calls)
-
     def add(self, piece: object, *, whole: bool = False) -> None:
         """One item of `tool_calls`: a piece, in a delta, or a whole call, in a whole message."""
         if not isinstance(piece, dict):
@@ -55,8 +52,8 @@ class CallPieces:
         index = piece.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
         id_, name, arguments = (
-            _text(piece.get("id")),
-            _text(function.get("name")),
+            text_of(piece.get("id")),
+            text_of(function.get("name")),
             _arguments(function.get("arguments")),
         )
         call = self._new(index) if whole else self._call_for(index, id_, name, arguments)
@@ -159,14 +156,15 @@ def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A text that a server sent; what else stands in its place says nothing."""
     return value if isinstance(value, str) else ""
 
 
 def _arguments(value: object) -> str:
     """Some servers send the object itself instead of its text."""
     if not isinstance(value, dict):
-        return _text(value)
+        return text_of(value)
     try:
         return json.dumps(value)
     except RecursionError:

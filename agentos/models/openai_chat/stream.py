@@ -7,7 +7,7 @@ from typing import Any
 from agentos.errors import ModelError
 from agentos.events.model import Finish, ModelReply, Usage
 from agentos.models.base import OnDelta
-from agentos.models.openai_chat.call_pieces import CallPieces
+from agentos.models.openai_chat.call_pieces import CallPieces, text_of
 from agentos.models.openai_chat.flavors import Flavor
 from agentos.models.text_pieces import TextPieces
 from agentos.models.wire_names import WireNames
@@ -52,8 +52,8 @@ class ChatAssembler:
 
     def add(self, chunk: dict[str, Any]) -> None:
         """One chunk. Chunks without choices come first and last; of several choices, the first one counts."""
-        self._model = self._model or _text(chunk.get("model"))
-        self._response = self._response or _text(chunk.get("id"))
+        self._model = self._model or text_of(chunk.get("model"))
+        self._response = self._response or text_of(chunk.get("id"))
         self._count(chunk.get("usage"))
         choices = chunk.get("choices")
         for choice in choices if isinstance(choices, list) else ():
@@ -98,9 +98,9 @@ class ChatAssembler:
 
     def _add_said(self, said: dict[str, Any], whole: bool) -> None:
         thinking = said.get("reasoning_content") or said.get("reasoning")  # some send both, saying the same
-        self._thinking.add(_text(thinking))
+        self._thinking.add(text_of(thinking))
         self._add_content(said.get("content"))
-        self._refusal.add(_text(said.get("refusal")))
+        self._refusal.add(text_of(said.get("refusal")))
         calls = said.get("tool_calls")
         for piece in calls if isinstance(calls, list) else ():
             self._calls.add(piece, whole=whole)
@@ -169,7 +169,3 @@ def _parts(value: object, depth: int = 3) -> list[str]:
         value = [value.get("text")]
     inside = value if isinstance(value, list) and depth else []
     return [text for part in inside for text in _parts(part, depth - 1)]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

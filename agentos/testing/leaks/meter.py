@@ -18,7 +18,7 @@ import msgspec
 from agentos.testing.leaks.kernel import Watched, held_by_kernel
 from agentos.testing.leaks.process import Seen, held_by_process, own_temporary_folder
 
-SETTLE_S = 2.0
+SETTLE_S = 10.0
 """How long things that end by themselves (a reaped child, a thread on its last line, a closing socket) are given."""
 POLL_S = 0.01
 POLLS = round(SETTLE_S / POLL_S)

@@ -22,6 +22,8 @@ Seen = dict[tuple[str, Hashable], str]
 LOOP_THREADS = ("asyncio_", "AnyIO worker thread")
 """How the names of threads begin that an event loop keeps until it is closed."""
 COMMAND_WORDS_MAX, COMMAND_CHARS_MAX = 3, 80
+LOOKS_MAX = 10
+"""How often the children of a process are looked for that come and go all the time."""
 
 
 def held_by_process(temporary: Path | None = None) -> Seen:
@@ -125,14 +127,23 @@ def _temporary(seen: Seen, folder: Path) -> None:
             seen["temporary", str(path)] = str(path.relative_to(folder))
 
 
-def _children_of(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [
-            int(child)
-            for thread in os.listdir(f"/proc/{pid}/task")
-            for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()
-        ]
-    return []
+def _children_of(pid: int) -> set[int]:
+    """As the system says twice in a row: while one of them ends, or a thread of their parent, it may leave others out."""
+    found = _children_told(pid)
+    for _ in range(LOOKS_MAX):
+        before, found = found, _children_told(pid)
+        if found == before:
+            break
+    return found
+
+
+def _children_told(pid: int) -> set[int]:
+    found: set[int] = set()
+    with suppress(OSError):  # it has ended
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):  # this thread has
+                found.update(map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split()))
+    return found
 
 
 def _began(pid: int) -> tuple[int, str]:

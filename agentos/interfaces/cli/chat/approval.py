@@ -41,11 +41,14 @@ class Approvals:
 
     def __init__(self, kernel: Kernel, terminal: Terminal, screen: Screen) -> None:
         self._kernel, self._terminal, self._screen = kernel, terminal, screen
+        self._answered: set[CallId] = set()
+        """They wait on until that is stored, which a slow disk may take long for; nobody is asked again."""
 
     def waiting(self, conversation: ConversationId) -> list[CallId]:
-        """The calls of the tree of this conversation that wait for a person, in order."""
+        """The calls of the tree of this conversation that wait for a person, in order; none that was answered here."""
         tree = tree_of(self._kernel, conversation)
-        return [call for call in open_requests(self._kernel) if log_and_seq(call)[0] in tree]
+        open_ = (call for call in open_requests(self._kernel) if call not in self._answered)
+        return [call for call in open_ if log_and_seq(call)[0] in tree]
 
     def in_doubt(self, conversation: ConversationId) -> list[CallId]:
         """The calls of the tree that wait for somebody who knows what became of them."""
@@ -95,6 +98,7 @@ class Approvals:
         """The answer is for what was shown: not for the call as somebody may have changed it meanwhile."""
         if self._waits(request):
             await self._kernel.answer(request.call, verdict, reason=reason)
+            self._answered.add(request.call)
         else:
             self._screen.line(f"{request.config.tool}: answered elsewhere meanwhile; yours counts for nothing")
 

@@ -22,7 +22,8 @@ from agentos.events.kinds import (
 from agentos.events.model import Finish, ModelDelta
 from agentos.ids import CallId, ConversationId, LogId, call_id, log_and_seq
 from agentos.interfaces.cli.chat.screen import Screen
-from agentos.interfaces.cli.entry_parts import arguments_of, as_text, change, first_line, private
+from agentos.interfaces.cli.entries import body_text
+from agentos.interfaces.cli.entry_parts import arguments_of, change, first_line, private
 from agentos.interfaces.cli.output import cell, clipped, terminal_width
 from agentos.kernel import Kernel
 from agentos.kernel.watch import StreamGap, Watched
@@ -168,7 +169,7 @@ class Follower:
                 self._learn(entry)
         config = self._calls[seq]
         arguments = await arguments_of(self._kernel, self._id, config)
-        return f"{config.tool} {clipped(cell(as_text(arguments)), ARGUMENTS_SHOWN)}"
+        return f"{config.tool} {clipped(cell(body_text(arguments)), ARGUMENTS_SHOWN)}"
 
     def _line(self, text: str, call: int) -> None:
         config = self._calls.get(call)
