@@ -6,17 +6,18 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from agentos.testing.postgres import PostgresServer
 
 pytest_plugins = ["agentos.testing.plugin"]
 
 # A slow machine is no failure. All else stays as Hypothesis has it, which on a build server means fixed examples.
-settings.register_profile("agentos", deadline=None)
+settings.register_profile("agentos", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("agentos")
 
 
@@ -38,6 +39,15 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server for all tests of one worker, started by the first that asks. It is left running and whole."""
     with PostgresServer() as server:
         yield server
+
+
+@pytest.fixture(params=["file", "sqlite", "postgresql"])
+def durable_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Of a new store of each kind that lasts."""
+    if request.param == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgres")
+        return server.new_schema_url()
+    return f"file:{tmp_path / 'store'}" if request.param == "file" else f"sqlite:///{tmp_path / 'store.db'}"
 
 
 def pytest_configure() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from agentos.components import ToolboxSharing
@@ -29,11 +31,22 @@ Reply = str | ModelReply | BaseException | Callable[[ModelRequest], Any]
 """A text, a whole reply, something to raise, or a function (sync or async) of the request that gives one of these."""
 
 SPINS_MAX = 4_000
+LOOKS_MAX, LOOK_S = 30_000, 0.002
+"""How often, and how far apart, something is looked for that others do: a guard, no measure."""
 T = TypeVar("T")
 
 
 def call(tool: str, **arguments: Any) -> ToolCall:
     return ToolCall(tool, arguments)
+
+
+def copy_of(function: Any) -> Any:
+    """Does the same, for a tool of another name."""
+
+    async def copy() -> Any:
+        return await function()
+
+    return copy
 
 
 def calls(*asked: ToolCall, text: str = "", finish: Finish = Finish.TOOL_USE) -> ModelReply:
@@ -224,6 +237,12 @@ async def results(conversation: Conversation) -> list[tuple[str, str]]:
     return found
 
 
+def key_file(path: Path, **keys: str) -> Path:
+    """Written there: a file of keys by their ids."""
+    path.write_text(json.dumps({"keys": [{"id": id_, "value": value} for id_, value in keys.items()]}))
+    return path
+
+
 async def entries_of(conversation: Conversation, kind: str) -> list[Entry]:
     return [entry for entry in await conversation.history() if entry.data.kind == kind]
 
@@ -236,19 +255,24 @@ async def digests(conversation: Conversation) -> list[str]:
 
 async def until(condition: Callable[[], object] | Callable[[], Awaitable[object]]) -> None:
     """Lets others run until it holds. A condition that never comes true is a failure, not a hang."""
-    for spin in range(SPINS_MAX):
+    for spin in range(LOOKS_MAX):
         found: Any = condition()
         if inspect.isawaitable(found):
             found = await found
         if found:
             return
-        await asyncio.sleep(0 if spin < 200 else 0.002)
+        await asyncio.sleep(0 if spin < 200 else LOOK_S)
     raise AssertionError("it never came true")
+
+
+async def spin(times: int = 30) -> None:
+    """Lets all others run so many steps."""
+    for _ in range(times):
+        await asyncio.sleep(0)
 
 
 async def settled(kernel: Kernel) -> None:
     """Until nothing goes on without something from outside: a clock, an open door, a person."""
     for _ in range(3):
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await spin(20)
         await kernel.ticker.wait_quiet()

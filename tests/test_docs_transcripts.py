@@ -55,7 +55,7 @@ def test_a_terminal_goes_on_while_others_run(tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_prints_more_than_a_page_shows_is_found(tmp_path: Path) -> None:
-    found = mismatch("```console\nfirst$ echo one; echo two\none\n```", tmp_path)
+    found = mismatch("```console\nfirst$ printf 'one\\ntwo\\n'\none\n```", tmp_path)
 
     assert found is not None
     assert found.came == "one\ntwo"

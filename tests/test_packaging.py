@@ -101,6 +101,19 @@ def test_every_public_name_is_there_when_it_is_used(name: str) -> None:
     assert getattr(agentos, name) is not None
 
 
+def test_the_history_loads_none_of_its_parts_before_one_is_used() -> None:
+    program = (
+        "import sys, agentos.history as history;"
+        "parts = lambda: [name for name in sys.modules if name.startswith('agentos.history.')];"
+        "print(parts()); history.Difference; print(parts());"
+        "print([name for name in history.__all__ if getattr(history, name, None) is None])"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+
+    assert ended.stdout.splitlines() == ["[]", "['agentos.history.report']", "[]"]
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         getattr(agentos, "nothing")  # noqa: B009 - the type checker knows that the name is wrong

@@ -14,15 +14,9 @@ import pytest
 from agentos import secrets
 from agentos.errors import ConfigurationError
 from agentos.secrets import KeyFiles, KeyUnknown, Secret, check_reference, default_key_files, resolve_secret
+from tests.support import key_file
 
 CANARY = "sk-canary-5f1e7a"
-
-
-def key_file(path: Path, **keys: str) -> Path:
-    path.write_text(
-        msgspec.json.encode({"keys": [{"id": id_, "value": value} for id_, value in keys.items()]}).decode()
-    )
-    return path
 
 
 def python(program: str) -> str:

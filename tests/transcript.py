@@ -29,7 +29,7 @@ from tests.transcript_shell import ROOT, Shell, Terminal
 
 __all__ = ["ROOT", "mismatch", "renewed", "steps_of"]
 
-QUIET_S, RENEWED_QUIET_S = 30.0, 4.0
+QUIET_S, RENEWED_QUIET_S = 60.0, 4.0
 """How long a terminal may print nothing before what the page shows is missed; less where the page is made anew."""
 
 _FENCE = re.compile(r"```(\w*)")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-HANGS_S = 120
+HANGS_S = 270
 """After this the shell is killed, so that what never ends does not hold up all tests."""
 MORE_S = 0.3
 """How long a terminal is looked at for more than a page shows of it."""

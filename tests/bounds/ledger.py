@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from agentos.components import CycleCall
@@ -70,8 +69,3 @@ class Counted:
     @property
     def held(self) -> dict[tuple[str, str], int]:
         return {(one.scope, one.name): one.held for one in self.ledger.uses() if one.what is not What.BYTES}
-
-
-async def spin(times: int = 20) -> None:
-    for _ in range(times):
-        await asyncio.sleep(0)

@@ -10,8 +10,9 @@ from agentos.components import Pattern
 from agentos.errors import ResourceAccessTimeout, ResourceBroken
 from agentos.resources import Bounds, Factory, Shared
 from agentos.resources.account import What
-from tests.bounds.ledger import Counted, spin
+from tests.bounds.ledger import Counted
 from tests.resources.test_cancel_at_every_await import Shop, at_every_step
+from tests.support import spin
 
 
 def shared_of(here: Counted, shop: Shop, pattern: Pattern = Pattern.POOL, **more: object) -> Shared[int]:

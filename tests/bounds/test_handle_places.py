@@ -13,7 +13,8 @@ from agentos.resources import Bounds, Factory, Shared
 from agentos.resources.account import Account, Place, What, borne_by, process_place
 from agentos.resources.borrowing import Takes
 from agentos.resources.places import Bound
-from tests.bounds.ledger import Counted, spin
+from tests.bounds.ledger import Counted
+from tests.support import spin
 
 
 @dataclass

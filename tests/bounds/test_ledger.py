@@ -10,7 +10,8 @@ from agentos.errors import ResourceAccessTimeout, ResourceDeadlock, ResourceLimi
 from agentos.resources.account import Account, Place, What
 from agentos.resources.borrowing import Caller
 from agentos.resources.wait_graph import Node
-from tests.bounds.ledger import Counted, spin
+from tests.bounds.ledger import Counted
+from tests.support import spin
 
 
 async def use(here: Counted, account: Account, door: asyncio.Event, timeout_s: float | None = None) -> Place:

@@ -8,7 +8,8 @@ from agentos.resources.account import Account, Asked, Place, What
 from agentos.resources.fairness import Party
 from agentos.resources.places import Bound, Places
 from agentos.resources.room import Room
-from tests.bounds.ledger import Counted, spin
+from tests.bounds.ledger import Counted
+from tests.support import spin
 
 
 class Desk:

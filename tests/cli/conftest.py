@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,4 +32,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     cli.write("agents/lead.yaml", "slug: lead\nmodel: direct\nsubagents: [helper]\n")
     cli("run", "-p", 'count_words text="to be or not"')
     cli("run", "-a", "lead", "-p", "ask_helper task='count_words text=\"a b\"'")
+    return cli
+
+
+@pytest.fixture
+def filled(shared: Cli, cli: Cli) -> Cli:
+    """A project of its own with the conversations of the shared one."""
+    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
     return cli

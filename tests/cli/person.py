@@ -40,7 +40,7 @@ class Person:
 
     def resizes(self, rows: int, columns: int) -> None:
         """The terminal has another size from here on, and tells the command so."""
-        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        _resize(self._terminal, rows, columns)
 
     def types(self, keys: str) -> None:
         os.write(self._terminal, keys.encode())
@@ -75,10 +75,19 @@ class Person:
         return bool(piece)
 
 
+def _resize(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 @contextmanager
-def at_a_terminal(cli: Cli, *words: str, env: Mapping[str, str] | None = None) -> Iterator[Person]:
-    """The command with a terminal of its own, so that its Ctrl-C is a signal; killed at the end of the block."""
+def at_a_terminal(
+    cli: Cli, *words: str, env: Mapping[str, str] | None = None, size: tuple[int, int] | None = None
+) -> Iterator[Person]:
+    """The command with a terminal of its own, so that its Ctrl-C is a signal; killed at the end of the block. size: rows and
+    columns that the terminal has from the start."""
     mine, its = pty.openpty()
+    if size is not None:
+        _resize(mine, *size)
     process = subprocess.Popen(
         ["/bin/sh", "-c", _ON_TERMINAL, "sh", os.ttyname(its), *command(words)],
         stdin=its,  # so that it is open all the time

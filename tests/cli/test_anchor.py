@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
 from contextlib import closing
 
@@ -16,11 +15,10 @@ STORE = ".agentos/agentos.db"
 
 
 @pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    (cli.folder / "audit").mkdir()
-    return cli
+def filled(filled: Cli) -> Cli:
+    """With a folder for anchors beside."""
+    (filled.folder / "audit").mkdir()
+    return filled
 
 
 def put_back(cli: Cli) -> None:

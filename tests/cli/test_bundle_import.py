@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tests.cli.support import Cli, Result
@@ -31,7 +32,7 @@ def test_a_conversation_goes_to_another_store_and_is_the_same_there(project: Cli
     assert f"{id_} of agent" in taken.out
     assert "nothing here runs by itself: " in taken.err
     assert "took 0 conversations with 0 entries" in again.out
-    assert "1 were there already" in again.out
+    assert "1 was there already" in again.out
     assert verified.out.startswith("ok: ")
     assert "identical: 1 conversation" in replayed.out
     assert shown.out == project("show", id_).out
@@ -59,10 +60,12 @@ def test_a_dry_run_tells_as_json_and_stores_nothing(project: Cli, tmp_path: Path
     project("export", "--all", str(file), "--force")
 
     (told,) = to(place, project, "import", str(file), "--dry-run", "--json").data["files"]
+    said = to(place, project, "import", str(file), "--dry-run")
 
     assert (told["kind"], told["dry_run"]) == ("bundle", True)
     assert sorted(log["place"] for log in told["conversations"]) == ["new", "there"]
-    assert told["left_out"]["agent"] >= 1
+    assert told["left_out"] == {"agent": 1, "toolbox": 2}
+    assert "1 log of an agent, 2 logs of toolboxes" in said.err
     assert to(place, project, "query", "select id, seq from logs", "--json").data == before
 
 
@@ -73,13 +76,15 @@ def test_what_is_refused_is_told_with_its_reason_and_keeps_no_other_back(project
     project("export", id_, str(good))
     project("export", id_, str(redacted), "--redact")
     broken.write_bytes(good.read_bytes()[:-1])
-    place = tmp_path / "other.db"
+    place, pipe = tmp_path / "other.db", tmp_path / "pipe"
+    os.mkfifo(pipe)
 
-    result = to(place, project, "import", str(redacted), str(broken), str(good), code=1)
+    result = to(place, project, "import", str(redacted), str(broken), str(pipe), str(good), code=1)
     agent = to(place, project, "import", str(good), "--agent", "helper", code=3)
 
     assert "it is redacted" in result.err
     assert str(broken) in result.err
+    assert f"{pipe}: it is no regular file" in result.err
     assert "took 1 conversation" in result.out
     assert "leave --agent out" in agent.err
 

@@ -26,10 +26,10 @@ class Script:
 
     def read(self, prompt: str) -> str:
         self.prompts.append(prompt)
-        self.reading.set()
-        if not self._lines:
+        line = self._lines.pop(0) if self._lines else None
+        self.reading.set()  # the last thing: from here on it may be taken back
+        if line is None:
             raise EOFError
-        line = self._lines.pop(0)
         if isinstance(line, str):
             return line
         line()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sqlite3
 from contextlib import closing
 from itertools import pairwise
@@ -15,13 +14,6 @@ from tests.cli.support import Cli
 
 HEADS = re.compile(r"heads:? ([0-9a-f]{64})")
 SOURCE = "sqlite:///.agentos/agentos.db"
-
-
-@pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    return cli
 
 
 def test_a_store_goes_round_and_keeps_its_heads(filled: Cli, postgres: PostgresServer) -> None:

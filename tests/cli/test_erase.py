@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,13 +22,6 @@ def talk(cli: Cli, *store: str) -> str:
     cli("run", "-p", f'count_words text="{SECRET}"', *store)
     (row,) = cli("ps", "--json", *store).data["conversations"]
     return str(row["id"])
-
-
-@pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    return cli
 
 
 def place(cli: Cli) -> Path:
@@ -230,7 +223,7 @@ def test_while_another_program_reads_it_is_erased_and_said_that_bytes_are_left(f
     project = (filled.folder / "agentos.toml").read_text()
     filled.write("agentos.toml", f"{project}\n[settings]\nbusy_timeout_ms = 100\n")
     lead = filled.id("lead")
-    with sqlite3.connect(place(filled)) as reader:
+    with closing(sqlite3.connect(place(filled))) as reader, reader:
         reader.execute("begin")
         reader.execute("select count(*) from entries").fetchone()
         erased = filled("erase", lead, "--yes", "--compact", "--json", code=1)

@@ -16,13 +16,6 @@ SOURCE = "sqlite:///.agentos/agentos.db"
 
 
 @pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    return cli
-
-
-@pytest.fixture
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """An empty folder, as on another machine."""
     return Cli(tmp_path_factory.mktemp("elsewhere"))
@@ -137,6 +130,7 @@ def test_every_kind_of_store_exports_the_same_heads(filled: Cli, kind: str, requ
         (["export", "--all", "agents"], 1, "agents: it is a folder; name a file in it"),
         (["export", "--all", "agents", "--force"], 1, "agents: it is a folder; name a file in it"),
         (["verify", "agentos.toml"], 1, "agentos.toml: it is no bundle"),
+        (["verify", "nowhere.zip"], 1, "nowhere.zip: No such file"),
         (["verify", "agents"], 3, "agents"),
         (["export", "--all", "nowhere/all.zip"], 1, "nowhere: No such file"),
         (["export", "--all", "x.zip", "--store", "memory:"], 3, "ends with its process"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from tests.cli.support import Cli, entry_of
@@ -11,12 +9,11 @@ from tests.cli.test_real_agents import chat_server
 
 
 @pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one, and files to vary with."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    cli.write("terse.md", "Be terse.")
-    cli.write("other.txt", "99 words")
-    return cli
+def filled(filled: Cli) -> Cli:
+    """With files to vary with."""
+    filled.write("terse.md", "Be terse.")
+    filled.write("other.txt", "99 words")
+    return filled
 
 
 def test_a_fork_tells_where_it_begins_and_is_run_later(filled: Cli) -> None:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from contextlib import closing
-
-import pytest
 
 from agentos.testing.postgres import PostgresServer
 from tests.cli.support import Cli
 
 SOURCE = "sqlite:///.agentos/agentos.db"
-
-
-@pytest.fixture
-def filled(shared: Cli, cli: Cli) -> Cli:
-    """A project of its own with the conversations of the shared one."""
-    shutil.copytree(shared.folder, cli.folder, dirs_exist_ok=True)
-    return cli
 
 
 def edit(cli: Cli, sql: str) -> None:

@@ -28,7 +28,9 @@ def holding(project: Cli) -> Cli:
 
 
 def has_started(cli: Cli) -> bool:
-    return (cli.folder / "effects").exists()
+    """Once the line is there, and not the empty file of a shell that is about to write it: who kills now may count it."""
+    path = cli.folder / "effects"
+    return path.exists() and path.read_text().endswith("\n")
 
 
 def interrupted(running: subprocess.Popen[str]) -> tuple[str, str]:

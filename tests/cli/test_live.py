@@ -31,7 +31,7 @@ def test_it_is_drawn_for_long_work_and_gone_before_the_answer(project: Cli) -> N
 
     assert code == 0
     drawn, _, after = person.raw.rpartition(SHOWN)
-    assert after.partition("\r\x1b[K")[2].startswith("hold: released")
+    assert after.rpartition("\r\x1b[K")[2].startswith("hold: released")
     assert "\n" not in drawn
 
 

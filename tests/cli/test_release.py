@@ -14,7 +14,7 @@ from agentos.interfaces.cli.running import all_running
 from agentos.kernel import RunOutcome
 from agentos.kernel.control import SocketClient
 from tests.cli.support import ROOT, Cli
-from tests.cli.test_top_and_lsof import HOLD, listed, url_of
+from tests.cli.test_top_and_lsof import HOLD, listed, until_held, url_of
 from tests.cli.test_up import up
 
 SERVER = ROOT / "tests" / "toolboxes" / "rpc_server.py"
@@ -41,8 +41,9 @@ def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 async def _begin(cli: Cli) -> None:
     async with all_running(url_of(cli)) as (kernel,):
-        for tenant in (None, "acme"):
-            await kernel.send(await _begun(kernel, "keeper", tenant), "hold")
+        await kernel.send(await _begun(kernel, "keeper"), "hold")
+        await until_held(kernel)
+        await kernel.send(await _begun(kernel, "keeper", "acme"), "hold")
 
 
 async def _begun(kernel: SocketClient, agent: str, tenant: str | None = None) -> str:

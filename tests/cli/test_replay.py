@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.support import Cli, environment
+from tests.cli.support import LIMIT_S, Cli, environment
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_ctrl_c_ends_all_processes(shared: Cli, cli: Cli) -> None:
         cli.until(lambda: len(_children(process.pid)) == 2)
         children = _children(process.pid)
         process.send_signal(signal.SIGINT)
-        code = process.wait(timeout=30)
+        code = process.wait(timeout=LIMIT_S)
     finally:
         process.kill()
         process.wait()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
+from agentos.errors import SessionRefused
+from agentos.history.sessions import source
+from agentos.interfaces.cli.session.source import document_on_stdin
 from tests.cli.support import Cli
 from tests.history.session_files import CUT_OFF, DATA, call, document, llm, tool, user, write
 
@@ -207,6 +212,16 @@ def test_an_edit_that_makes_no_sense_prints_nothing(
 
     assert result.out == ""
     assert reason in result.err
+
+
+def test_stdin_is_read_no_further_than_a_session_may_be_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "SESSION_BYTES_MAX", 100)
+    stdin = io.BytesIO(b" " * 1_000)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stdin))
+
+    with pytest.raises(SessionRefused, match=r"stdin: longer than 100 bytes \(SESSION_BYTES_MAX\)"):
+        document_on_stdin()
+    assert stdin.tell() == 101
 
 
 _TOUCH = """#!/bin/sh

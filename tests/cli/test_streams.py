@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from agentos.interfaces.cli.output import cell, table, visible
-from tests.cli.support import Cli, command, environment
+from tests.cli.support import LIMIT_S, Cli, command, environment
 from tests.history.session_files import DATA, WHOLE
 
 
@@ -22,6 +22,7 @@ def test_a_reader_that_goes_away_is_no_error(shared: Cli) -> None:
         running.stdout.close()
         assert running.stderr is not None
         err = running.stderr.read()
+        running.wait(LIMIT_S)
 
     assert (running.returncode, err) == (141, "")
 

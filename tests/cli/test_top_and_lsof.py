@@ -53,8 +53,15 @@ def url_of(cli: Cli) -> str:
 
 async def _begin(cli: Cli) -> None:
     async with all_running(url_of(cli)) as (kernel,):
-        for _ in range(2):
-            await kernel.send(await _begun(kernel), "hold")
+        await kernel.send(await _begun(kernel), "hold")
+        await until_held(kernel)
+        await kernel.send(await _begun(kernel), "hold")
+
+
+async def until_held(kernel: SocketClient) -> None:
+    """Until the first has the slot: of two that are on their way at once either might be."""
+    while not any(one.name == "doors" and one.holders for one in await kernel.lsof()):  # noqa: ASYNC110 - it is elsewhere
+        await asyncio.sleep(0.05)
 
 
 async def _begun(kernel: SocketClient) -> str:
@@ -188,8 +195,7 @@ def test_top_takes_the_whole_terminal_and_gives_it_back(hosted: Cli, key: str) -
 
 
 def test_top_follows_the_size_of_the_terminal(hosted: Cli) -> None:
-    with at_a_terminal(hosted, "top", "--every", "60", env={"COLUMNS": "", "LINES": ""}) as person:
-        person.resizes(24, 100)
+    with at_a_terminal(hosted, "top", "--every", "60", env={"COLUMNS": "", "LINES": ""}, size=(24, 100)) as person:
         person.sees("doors 1/1")
         person.resizes(5, 20)
         person.sees("…")

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def test_there_is_a_store_of_every_schema_that_a_program_has_written() -> None:
     assert names(STORES) == [f"version{number}" for number in range(1, len(STORES) + 1)]
     assert len(STORES) >= schema.SCHEMA_VERSION - 1
     for number, path in enumerate(STORES, 1):
-        with sqlite3.connect(path.as_uri() + "?mode=ro&immutable=1", uri=True) as db:
+        with closing(sqlite3.connect(path.as_uri() + "?mode=ro&immutable=1", uri=True)) as db, db:
             assert db.execute("pragma user_version").fetchone() == (number,)
         db.close()
 

@@ -20,6 +20,7 @@ from agentos.definitions.spec import STEP_LIMIT_WORDS
 from agentos.errors import ConfigurationError
 
 ROUNDS = 1_000
+NO_FAILURES = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 DATA = Path(__file__).parent.parent / "data" / "agents-exe"
 TEMPLATES = resources.files("agentos.interfaces.cli") / "templates"
 
@@ -189,7 +190,7 @@ def as_yaml(value: Any) -> str:
 
 
 @pytest.mark.parametrize(("suffix", "write"), [(".json", json.dumps), (".yaml", as_yaml)])
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=NO_FAILURES)
 @given(value=VALUES, around=st.sampled_from([None, *AgentSpec.model_fields, "tag"]))
 def test_any_value_in_any_place_gives_a_report(
     tmp_path: Path, suffix: str, write: Callable[[Any], str], value: Any, around: str | None
@@ -201,7 +202,7 @@ def test_any_value_in_any_place_gives_a_report(
     check_report(load_all(None, [path]), path)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, deadline=None, suppress_health_check=NO_FAILURES)
 @given(data=st.binary(max_size=200), suffix=st.sampled_from([".json", ".yaml", ".toml", ".md"]))
 def test_any_bytes_give_a_report(tmp_path: Path, data: bytes, suffix: str) -> None:
     path = tmp_path / f"agent{suffix}"

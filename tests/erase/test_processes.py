@@ -15,23 +15,14 @@ from agentos.errors import ConversationErased
 from agentos.kernel import Kernel
 from agentos.kernel.reading import reading
 from agentos.persistence import open_store
-from agentos.testing.postgres import PostgresServer
 from tests.erase.support import check_whole, gone_from, texts_in
 from tests.support import until
 
 
-@pytest.fixture(params=["file", "sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        return server.new_schema_url()
-    return f"file:{tmp_path / 'store'}" if request.param == "file" else f"sqlite:///{tmp_path / 'store.db'}"
-
-
 @pytest.fixture
-def owner(url: str) -> Iterator[subprocess.Popen[str]]:
+def owner(durable_url: str) -> Iterator[subprocess.Popen[str]]:
     """A process that has begun a conversation, and talks to it with each line that it is given."""
-    command = [sys.executable, "-m", "tests.cases.talking", url, "ann"]
+    command = [sys.executable, "-m", "tests.cases.talking", durable_url, "ann"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     folder = Path(__file__).parents[2]
     with subprocess.Popen(
@@ -53,13 +44,15 @@ def talked(owner: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-async def test_what_another_process_has_is_erased(url: str, owner: subprocess.Popen[str], is_killed: bool) -> None:
+async def test_what_another_process_has_is_erased(
+    durable_url: str, owner: subprocess.Popen[str], is_killed: bool
+) -> None:
     id_ = talked(owner)
-    await until(lambda: _rests(url, id_))
+    await until(lambda: _rests(durable_url, id_))
     if is_killed:
         owner.kill()
         owner.wait()
-    async with Kernel(url) as kernel:
+    async with Kernel(durable_url) as kernel:
         before = await texts_in(kernel.store, id_)
         writer = (await kernel.history(id_))[-1].writer
         erasure = await kernel.erase(id_, by="bob")
@@ -67,7 +60,7 @@ async def test_what_another_process_has_is_erased(url: str, owner: subprocess.Po
         with pytest.raises(ConversationErased):
             await kernel.send(id_, "more", key="more")
     left = owner.communicate()[0] if not is_killed else ""
-    store = open_store(url)
+    store = open_store(durable_url)
     try:
         assert before
         assert [one.by for one in erasure.receipts] == ["bob"]

@@ -12,6 +12,8 @@ from agentos.resources.kinds.lua import Ended, Lost, LuaLimits, LuaWorker, Reply
 MEMORY_BYTES = 16 * 1024 * 1024
 TIME_S = 0.25
 """What a script that never ends costs a test."""
+SOON_S = 1.0
+"""The same, and time enough for what a script that does end has to do."""
 LONG_S = 30.0
 """More than any script here takes on a busy machine."""
 

@@ -17,7 +17,7 @@ import pytest
 from agentos.components import Outcome
 from agentos.testing.leaks import LeakMeter
 from agentos.toolboxes.lua import LuaToolbox
-from tests.lua.support import TIME_S, limits
+from tests.lua.support import LONG_S, SOON_S, TIME_S, limits
 from tests.support import Lab, Mind, call, calls, entries_of, lab, results, until
 
 AFTER = "return 6 * 7"
@@ -114,12 +114,16 @@ async def outcomes(here: Lab) -> list[tuple[str, str]]:
     return [end for end, is_inner in zip(await results(conversation), inner, strict=True) if not is_inner]
 
 
-async def after_each(scripts: Mapping[str, str], **bounds: Any) -> dict[str, tuple[str, str]]:
-    """What became of each, where the one behind it was served."""
-    replies = [calls(call("lua_run", script=text)) for script in scripts.values() for text in (script, AFTER)]
+async def after_each(scripts: Mapping[str, str], **asked: Any) -> dict[str, tuple[str, str]]:
+    """What became of each, where the one behind it was served. asked: what is said with each, and not with that."""
+    replies = [
+        calls(one)
+        for script in scripts.values()
+        for one in (call("lua_run", script=script, **asked), call("lua_run", script=AFTER))
+    ]
     meter = LeakMeter()
     turn: dict[str, Any] = {"step_limit": len(replies) + 1, "call_limit": len(replies) + CALLS_MORE}
-    async with lab(Mind(*replies), [echo], toolboxes=[box(**bounds)], **turn) as here:
+    async with lab(Mind(*replies), [echo], toolboxes=[box()], **turn) as here:
         ends = await outcomes(here)
     await meter.check()
     assert len(ends) == len(replies)
@@ -130,7 +134,7 @@ async def after_each(scripts: Mapping[str, str], **bounds: Any) -> dict[str, tup
 
 
 async def test_what_never_ends_is_ended() -> None:
-    ended = await after_each(ENDLESS, time_s=TIME_S)
+    ended = await after_each(ENDLESS, timeout=TIME_S)
 
     lost = f"the script did not end within {TIME_S:g} s (time_s); its state is lost, the next one begins anew"
     assert {name: status for name, (status, _) in ended.items()} == dict.fromkeys(ENDLESS, "failed(timeout)")
@@ -181,7 +185,7 @@ async def test_a_result_beyond_all_memory_ends_neither_the_kernel_nor_its_conver
 async def test_a_flood_of_calls_ends_by_their_limit_and_the_next_turn_is_served() -> None:
     flood = "while true do tools.call('echo', {text = 'x'}) end"
     mind = Mind(calls(call("lua_run", script=flood)), calls(call("lua_run", script=AFTER)))
-    async with lab(mind, [echo], toolboxes=[box(time_s=TIME_S)], call_limit=CALLS_MORE) as here:
+    async with lab(mind, [echo], toolboxes=[box(time_s=SOON_S)], call_limit=CALLS_MORE) as here:
         conversation = await here.start()
         flooded, after = await conversation.ask("go"), await conversation.ask("go on")
         told = await results(conversation)
@@ -234,7 +238,7 @@ async def test_values_that_are_no_data_are_told_as_texts() -> None:
     ],
 )
 async def test_a_signal_from_outside_ends_the_script_alone(number: signal.Signals, ends: str) -> None:
-    toolbox = box(time_s=1.0 if number is signal.SIGSTOP else 30.0)
+    toolbox = box(time_s=SOON_S if number is signal.SIGSTOP else LONG_S)
     mind = Mind(calls(call("lua_run", script="while true do end")), calls(call("lua_run", script=AFTER)))
     async with lab(mind, [echo], toolboxes=[toolbox]) as here:
         conversation = await here.start()

@@ -17,7 +17,7 @@ from agentos.kernel import RunOutcome
 from agentos.testing.clock import START, ManualClock
 from agentos.testing.leaks import LeakMeter
 from agentos.toolboxes.lua import LuaToolbox
-from tests.lua.support import TIME_S, limits, lives
+from tests.lua.support import SOON_S, limits, lives
 from tests.support import Mind, call, calls, lab, results, until
 
 
@@ -73,12 +73,12 @@ async def test_a_model_runs_scripts_and_reads_values_prints_and_failures() -> No
 
 async def test_a_script_that_hangs_is_told_and_the_next_begins_anew() -> None:
     mind = Mind(script("x = 1 print('on') while true do end"), script("return x"))
-    async with lab(mind, toolboxes=[box(limits=limits(time_s=TIME_S))]) as here:
+    async with lab(mind, toolboxes=[box(limits=limits(time_s=SOON_S))]) as here:
         conversation = await here.start()
         outcome = await conversation.ask("go")
         told = await results(conversation)
 
-    lost = f"the script did not end within {TIME_S:g} s (time_s); its state is lost, the next one begins anew"
+    lost = f"the script did not end within {SOON_S:g} s (time_s); its state is lost, the next one begins anew"
     assert outcome.outcome is Outcome.COMPLETED
     assert told[0] == ("failed(timeout)", f"{lost}\nPrinted so far:\non\n")
     assert json.loads(told[1][1]) == {"values": [None], "state": "new"}
@@ -159,11 +159,11 @@ async def test_a_tool_that_the_policy_denies_is_not_allowed_to_a_script_either()
 async def test_waiting_for_a_tool_does_not_count_as_time_of_the_script() -> None:
     async def slow() -> str:
         """Takes longer than a script may."""
-        await asyncio.sleep(2 * TIME_S)
+        await asyncio.sleep(1.2 * SOON_S)
         return "late"
 
     mind = Mind(script("return tools.slow{}"))
-    async with lab(mind, tools=[slow], toolboxes=[box("slow", limits=limits(time_s=TIME_S))]) as here:
+    async with lab(mind, tools=[slow], toolboxes=[box("slow", limits=limits(time_s=SOON_S))]) as here:
         conversation = await here.start()
         await conversation.ask("go")
         told = await results(conversation)

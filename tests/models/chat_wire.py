@@ -54,6 +54,12 @@ class Wire(asyncio.Protocol):
             self._news.clear()
             await self._news.wait()
 
+    async def until_told(self, words: bytes) -> None:
+        """Until the chunk of a stream has come, to its end, that has these words in it."""
+        while b"\n\n\r\n" not in self.heard.partition(words)[2]:
+            self._news.clear()
+            await self._news.wait()
+
     @property
     def heard(self) -> bytes:
         return b"".join(self.reads)

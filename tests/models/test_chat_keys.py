@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import traceback
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
 import pytest
 
 from agentos.definitions import AgentSpec
@@ -19,17 +19,11 @@ from agentos.ids import Name
 from agentos.kernel import Kernel
 from agentos.models.openai_chat import OpenAIChat
 from tests.models.chat_support import Answer, Server, chat, delta, json_answer, request, streamed
+from tests.support import key_file
 
 CANARY = "sk-canary-51e7a0c2"
 HELLO = streamed(delta("stop", content="Hello"))
 LOCAL = "http://127.0.0.1:11434/v1"
-
-
-def key_file(path: Path, **keys: str) -> Path:
-    path.write_text(
-        msgspec.json.encode({"keys": [{"id": id_, "value": value} for id_, value in keys.items()]}).decode()
-    )
-    return path
 
 
 async def sent(**more: Any) -> httpx.Request:
@@ -264,7 +258,7 @@ async def test_s24_no_key_is_in_the_store_the_outcome_or_the_log(
         outcomes = [await conversation.ask("hello") for _ in range(3)]
         definitions = (await kernel.query("select body from definitions")).rows
 
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         dump = "\n".join(db.iterdump())
     assert [str(outcome) for outcome in outcomes] == ["completed", "failed(model:auth)", "failed(model:overloaded)"]
     assert [one.headers["authorization"] for one in server.requests] == [f"Bearer {CANARY}"] * 3

@@ -13,11 +13,25 @@ import asyncpg
 
 from agentos.persistence.postgresql import PostgreSQLStore
 from agentos.persistence.postgresql.address import Address
+from agentos.testing.postgres import PostgresServer
 
-LOOKS, LOOK_S = 2_000, 0.01
+LOOKS, LOOK_S = 6_000, 0.01
 """How often, and how far apart, something is looked for that is sure to come."""
 DONE_S = 0.2
 """After this the server has done what it was told, if it is awake; a test may not rest on it."""
+
+
+def _restart(server: PostgresServer) -> None:
+    server.restart("immediate")
+
+
+def _kill(server: PostgresServer) -> None:
+    server.kill()
+    server.start()
+
+
+HARMS = (_restart, _kill)
+"""What may happen to a server, which is there again afterwards."""
 
 
 @asynccontextmanager
@@ -53,6 +67,10 @@ async def until(true: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> Non
     raise AssertionError("it never came true")
 
 
+async def _soon() -> None:
+    await asyncio.sleep(DONE_S)
+
+
 class Wire:
     """Stands between a store and its server, and cuts all connections when a client says a word.
 
@@ -66,6 +84,7 @@ class Wire:
         self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._word, self._before = b"", False
+        self._done: Callable[[], Awaitable[object]] = _soon
         self._after: Callable[[], None] = lambda: None
         self.cuts = 0
         self._open = asyncio.Event()
@@ -98,9 +117,17 @@ class Wire:
         else:
             self._open.set()
 
-    def cut_at(self, word: str, *, before: bool = False, after: Callable[[], None] = lambda: None) -> None:
-        """Once; `after` is called as soon as it was done."""
-        self._word, self._before, self._after = word.encode(), before, after
+    def cut_at(
+        self,
+        word: str,
+        *,
+        before: bool = False,
+        done: Callable[[], Awaitable[object]] | None = None,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Once. `done` returns when the server has done what it was told, where that matters; `after` is called as soon as
+        the connections are cut."""
+        self._word, self._before, self._done, self._after = word.encode(), before, done or _soon, after
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -127,7 +154,7 @@ class Wire:
                     server.write(data)
                     await server.drain()
                     self.be_silent()  # the answer is lost
-                    await asyncio.sleep(DONE_S)
+                    await self._done()
                     self.be_silent(False)
                 self.cuts += 1
                 self._cut()

@@ -28,7 +28,7 @@ from tests.persistence.erase_support import bodies, erasing, files_with, fill, s
 
 ROUNDS = 3
 CHILD_S = 60.0
-LOOKS, LOOK_S = 500, 0.02
+LOOKS, LOOK_S = 3_000, 0.02
 
 
 class Fault:

@@ -9,6 +9,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -162,7 +163,7 @@ async def test_a_lost_sync_is_told_and_made_up_for_later(
         assert steps[-1] == "write"
         await until(lambda: bool(caplog.records))
         assert await append(store, log.unit()) == STORED
-        await until(lambda: steps.count("fsync") == 2)
+        await until(lambda: steps.count("fsync") >= 2)
 
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "EIO" in caplog.text
@@ -224,7 +225,10 @@ async def test_what_did_not_reach_the_disk_is_told_and_nothing_is_added_behind_i
     assert "may not survive a power cut" in caplog.text
 
 
-async def test_a_segment_that_another_writer_ended_is_synced_before_the_next_is_written_to(tmp_path: Path) -> None:
+async def test_a_segment_that_another_writer_ended_is_synced_before_the_next_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentos.persistence.file.store.SYNC_S", 3_600.0)
     path = tmp_path / "store"
     steps: list[str] = []
     async with (
@@ -244,8 +248,9 @@ async def test_a_segment_that_another_writer_ended_is_synced_before_the_next_is_
 
 @pytest.mark.parametrize(("durability", "syncs"), [("full", 3), ("normal", 0), ("relaxed", 0)])
 async def test_what_is_synced_before_the_verdict_is_what_the_durability_says(
-    tmp_path: Path, durability: str, syncs: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, syncs: int
 ) -> None:
+    monkeypatch.setattr("agentos.persistence.file.store.SYNC_S", 3_600.0)
     steps: list[str] = []
     store = FileStore(str(tmp_path / "store"), durability=Durability(durability), point=steps.append)
     log = LogUnits("a", await store.open("program"))
@@ -310,6 +315,7 @@ async def test_a_cancelled_opening_leaves_no_writer(tmp_path: Path) -> None:
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
+    await until(lambda: not any(str(path) in thread.name for thread in threading.enumerate()))
     async with open_file(path) as (other, number):
         await until(lambda: os.listdir(path / "writers") == [f"{number}.lock"])
         rows = await other.writers()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -19,6 +19,13 @@ from tests.persistence.catalog import connecting
 from tests.persistence.erase_support import CANARY, bodies, erasing, fill, stored
 
 SETTINGS = Settings(busy_timeout_ms=300)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that cleans nothing up by itself: who does so looks at rows as they were, and holds tables."""
+    with PostgresServer(settings={"autovacuum": "off"}) as server:
+        yield server
 
 
 @asynccontextmanager
@@ -52,13 +59,13 @@ _FILES = """
 
 
 async def test_rewritten_tables_have_nothing_of_it_and_vacuumed_ones_are_not_promised_to(
-    postgres: PostgresServer,
+    server: PostgresServer,
 ) -> None:
-    async with erased(postgres, "vacuumed") as (store, log, other):
-        before = await places(postgres, other)
+    async with erased(server, "vacuumed") as (store, log, other):
+        before = await places(server, other)
         is_settled = await store.settle_erased()
         is_gone = await store.compact()
-        after = await places(postgres, other)
+        after = await places(server, other)
         left = await bodies(store, log)
         await stored(store, LogUnits("next", log.owner).unit(text="kept"))
 
@@ -68,8 +75,8 @@ async def test_rewritten_tables_have_nothing_of_it_and_vacuumed_ones_are_not_pro
     assert left == {None}
 
 
-async def test_a_view_of_the_rows_as_they_were_keeps_them_and_the_store_says_so(postgres: PostgresServer) -> None:
-    async with erased(postgres, "viewed") as (store, _, other):
+async def test_a_view_of_the_rows_as_they_were_keeps_them_and_the_store_says_so(server: PostgresServer) -> None:
+    async with erased(server, "viewed") as (store, _, other):
         async with other.transaction(isolation="repeatable_read"):
             await other.fetch("select count(*) from logs")
             while_viewed = await store.compact()
@@ -78,8 +85,8 @@ async def test_a_view_of_the_rows_as_they_were_keeps_them_and_the_store_says_so(
     assert (while_viewed, afterwards) == (False, True)
 
 
-async def test_tables_that_others_hold_are_waited_for_up_to_a_limit(postgres: PostgresServer) -> None:
-    async with erased(postgres, "held") as (store, log, other):
+async def test_tables_that_others_hold_are_waited_for_up_to_a_limit(server: PostgresServer) -> None:
+    async with erased(server, "held") as (store, log, other):
         async with other.transaction():
             await other.execute("lock table messages in access share mode")
             with pytest.raises(StoreBusy):
@@ -88,9 +95,9 @@ async def test_tables_that_others_hold_are_waited_for_up_to_a_limit(postgres: Po
         assert await bodies(store, log) == {None}
 
 
-async def test_the_tables_of_another_role_are_not_promised(postgres: PostgresServer) -> None:
+async def test_the_tables_of_another_role_are_not_promised(server: PostgresServer) -> None:
     """VACUUM leaves them out, and only warns."""
-    async with erased(postgres, "owned") as (store, _, other):
+    async with erased(server, "owned") as (store, _, other):
         (schema,) = parse_qs(urlsplit(store.url).query)["schema"]
         await other.execute(f"create role reader_of_{schema}; grant usage on schema {schema} to reader_of_{schema}")
         as_owner = await other.fetchval(OWNED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -17,27 +17,12 @@ from agentos.persistence.postgresql import PostgreSQLStore
 from agentos.settings import Settings
 from agentos.testing.postgres import PostgresServer
 from agentos.toolboxes.python import PythonToolbox
-from tests.persistence.postgresql_support import until
+from tests.persistence.postgresql_support import HARMS, until
 from tests.support import call, calls
 
 pytestmark = pytest.mark.anyio
 
 CONVERSATIONS, TURNS = 6, 8
-
-
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer() as server:
-        yield server
-
-
-def _restart(server: PostgresServer) -> None:
-    server.restart("immediate")
-
-
-def _kill(server: PostgresServer) -> None:
-    server.kill()
-    server.start()
 
 
 def note(text: str) -> str:
@@ -57,7 +42,7 @@ class Noter:
         """Holds nothing."""
 
 
-@pytest.mark.parametrize("harm", [_restart, _kill])
+@pytest.mark.parametrize("harm", HARMS)
 async def test_turns_go_on_over_a_server_that_dies(
     server: PostgresServer, harm: Callable[[PostgresServer], None]
 ) -> None:

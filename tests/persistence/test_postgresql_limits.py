@@ -68,13 +68,13 @@ async def test_a_server_without_a_free_connection_is_waited_for_up_to_the_limit(
         async with beside(url) as other:
             await other.execute("create role plain login; grant create on database postgres to plain")
             url = url.replace("postgres@", "plain@")
-            impatient = Settings(reconnect_s=0.3)
-            async with open_store(url, settings=impatient) as (store, writer):
+            impatient = PostgreSQLStore(url, settings=Settings(reconnect_s=0.3))
+            async with open_store(url) as (store, writer):
                 log = LogUnits("a", writer)
                 assert await append(store, log.unit()) == [STORED]
                 assert len(await store.logs()) == 1  # the fourth
                 with pytest.raises(StoreUnavailable, match=r"max_connections.*0\.3 s \(reconnect_s\)"):
-                    await store.query("select 1")
+                    await impatient.query("select 1")
                 second = PostgreSQLStore(url, settings=Settings(reconnect_s=60.0))
                 waiting = asyncio.ensure_future(second.logs())
                 await asyncio.sleep(0.1)
@@ -82,13 +82,15 @@ async def test_a_server_without_a_free_connection_is_waited_for_up_to_the_limit(
                 assert await append(store, log.unit()) == [STORED]
             assert len(await waiting) == 1
             await second.close()
+            await impatient.close()
 
 
 async def test_readers_wait_for_a_connection_of_the_pool(postgres: PostgresServer) -> None:
     url = postgres.new_schema_url()
-    settings = Settings(pool_connections_max=2, reconnect_s=0.3)
-    async with open_store(url, settings=settings) as (store, _), beside(url) as other:
+    async with open_store(url, settings=Settings(pool_connections_max=2, reconnect_s=60.0)) as (store, _):
         assert await asyncio.gather(*(store.logs() for _ in range(50))) == [[]] * 50
+    impatient = Settings(pool_connections_max=2, reconnect_s=1.0)
+    async with open_store(url, settings=impatient) as (store, _), beside(url) as other:
         await other.execute("begin; lock table logs")
         reads = [asyncio.ensure_future(store.logs()) for _ in range(3)]
         with pytest.raises(StoreBusy, match=r"all 2 connections for reading \(pool_connections_max\)"):
@@ -125,6 +127,7 @@ async def test_a_statement_that_the_server_stops_is_told(postgres: PostgresServe
         with pytest.raises(StoreUnavailable, match=r"statement timeout.*statement_timeout"):
             await append(store, unit)
         await other.execute("rollback")
+        await appender.run(lambda connection, _: connection.execute("reset statement_timeout"))
 
         assert await append(store, unit) == [STORED]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +12,7 @@ from agentos.persistence.postgresql import PostgreSQLStore
 from agentos.settings import Settings
 from agentos.testing.log_units import LogUnits, append, changed_soon, post_of
 from agentos.testing.postgres import PostgresServer
-from tests.persistence.postgresql_support import beside, open_store, until
+from tests.persistence.postgresql_support import HARMS, beside, open_store, until
 
 pytestmark = pytest.mark.anyio
 
@@ -20,23 +20,7 @@ STORED = Verdict.STORED
 PATIENT = Settings(reconnect_s=60.0, writer_beat_s=0.1)
 
 
-@pytest.fixture
-def server() -> Iterator[PostgresServer]:
-    """One that may be harmed."""
-    with PostgresServer() as server:
-        yield server
-
-
-def _restart(server: PostgresServer) -> None:
-    server.restart("immediate")
-
-
-def _kill(server: PostgresServer) -> None:
-    server.kill()
-    server.start()
-
-
-@pytest.mark.parametrize("harm", [_restart, _kill])
+@pytest.mark.parametrize("harm", HARMS)
 async def test_nothing_acknowledged_is_lost_when_the_server_dies_under_load(
     server: PostgresServer, harm: Callable[[PostgresServer], None]
 ) -> None:
@@ -85,7 +69,7 @@ class _Load:
             self.acknowledged += 1
 
 
-@pytest.mark.parametrize("harm", [_restart, _kill])
+@pytest.mark.parametrize("harm", HARMS)
 async def test_lock_heartbeat_and_ear_come_back_with_the_server(
     server: PostgresServer, harm: Callable[[PostgresServer], None]
 ) -> None:

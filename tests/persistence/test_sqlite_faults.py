@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from agentos.persistence.base import LogRow, Unit, Verdict
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.settings import Settings
 from agentos.testing.log_units import LogUnits, append, post_of, wakeup_of
-from tests.persistence.children import CHILD_S, Start, starter
+from tests.persistence.children import CHILD_S, Start
 
 SMALL = Settings(wal_copy_bytes=16 * 1024, inline_bytes_max=20_000)
 """So that checkpoints come often, and some batches go to the thread."""
@@ -176,12 +176,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    with starter(tmp_path / "store.db") as start:
-        yield start
 
 
 @pytest.mark.parametrize(("point", "kills_min"), [("commit", 13), ("checkpoint", 1)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from agentos.errors import StoreUnavailable
 from agentos.persistence.base import Verdict
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.testing.log_units import LogUnits, append
-from tests.persistence.children import Start, end, starter
+from tests.persistence.children import Start, end
 
 LONG = "x" * 300_000
 
@@ -19,12 +19,6 @@ LONG = "x" * 300_000
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "store.db")
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    with starter(tmp_path / "store.db") as start:
-        yield start
 
 
 @pytest.fixture

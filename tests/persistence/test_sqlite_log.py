@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,8 @@ from agentos.persistence.sqlite import SQLiteStore
 from agentos.persistence.sqlite.checkpoints import WAL_OVERGROWN
 from agentos.settings import Settings
 from agentos.testing.log_units import LogUnits, append
-from tests.persistence.children import CHILD_S, Start, read, starter
+from tests.persistence.children import CHILD_S, Start, read
+from tests.support import until
 
 STORED = [Verdict.STORED]
 MIB = 1024 * 1024
@@ -31,12 +31,6 @@ sys.stdin.readline()
 @pytest.fixture
 def path(tmp_path: Path) -> str:
     return str(tmp_path / "store.db")
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    with starter(tmp_path / "store.db") as start:
-        yield start
 
 
 async def test_the_log_does_not_grow_without_bound(path: str) -> None:
@@ -107,6 +101,7 @@ async def test_the_log_is_copied_back_on_a_thread_of_its_own(path: str) -> None:
     log = LogUnits("a", await store.open("program"))
     for _ in range(200):
         assert await append(store, log.unit(text="x" * 1_000)) == STORED
+    await until(lambda: "agentos checkpoints" in threads)  # the thread may not have come to it yet
     during = set(threads)
     await store.close()
 

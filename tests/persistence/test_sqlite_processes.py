@@ -4,21 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agentos.persistence.sqlite import SQLiteStore
 from agentos.testing.log_units import LogUnits, append
-from tests.persistence.children import CHILD_S, Start, end, read, starter
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    with starter(tmp_path / "store.db") as start:
-        yield start
-
+from tests.persistence.children import CHILD_S, Start, end, read
 
 ROUNDS, TASKS = 40, 8
 WRITERS = """

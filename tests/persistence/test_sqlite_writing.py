@@ -105,7 +105,9 @@ async def test_a_read_that_nobody_waits_for_any_more_leaves_the_connection_as_it
     assert await append(store, log.unit()) == STORED
 
 
-async def test_a_file_that_is_locked_for_a_moment_is_waited_for(store: SQLiteStore, log: LogUnits, path: str) -> None:
+async def test_a_file_that_is_locked_for_a_moment_is_waited_for(path: str) -> None:
+    store = SQLiteStore(path, settings=Settings(busy_timeout_ms=60_000))
+    log = LogUnits("a", await store.open("program"))
     await append(store, log.unit())
     with _locked(path):
         answer = store.append([log.unit()])
@@ -114,6 +116,7 @@ async def test_a_file_that_is_locked_for_a_moment_is_waited_for(store: SQLiteSto
 
     assert await answer == STORED
     assert store.append([log.unit()]) == STORED
+    await store.close()
 
 
 async def test_a_file_that_stays_locked_is_busy_within_the_limit_and_works_later(

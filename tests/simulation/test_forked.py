@@ -22,22 +22,24 @@ def said(script: str) -> list[str]:
 def test_a_child_tells_lines_and_ends() -> None:
     assert said("""
 with Forked(lambda tell: [tell("one"), tell("two")]) as child:
-    print(list(child.lines(10)))
+    print(list(child.lines(60)))
 print(child.status)
 """) == ["['one', 'two']", "0"]
 
 
 def test_what_a_child_told_before_it_was_killed_is_heard() -> None:
     assert said("""
+told, telling = os.pipe()
 def work(tell):
     tell("begun")
     tell("acknowledged")
-    time.sleep(60)
+    os.write(telling, b".")
+    time.sleep(600)
 with Forked(work) as child:
-    for line in child.lines(10):
+    for line in child.lines(60):
         print(line)
         if line == "begun":
-            time.sleep(0.2)
+            os.read(told, 1)
             child.kill()
 print(child.status)
 """) == ["begun", "acknowledged", "-9"]
@@ -67,9 +69,12 @@ print(child.status)
 
 def test_a_process_with_threads_is_not_forked() -> None:
     assert said("""
-threading.Thread(target=time.sleep, args=(0.5,)).start()
+over = threading.Event()
+threading.Thread(target=over.wait).start()
 try:
     Forked(lambda tell: None)
 except RuntimeError as error:
     print(error)
+finally:
+    over.set()
 """) == ["a process with threads cannot be forked: the child would have the locks that they hold"]

@@ -107,7 +107,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         before = held(temporary)
         results = {path.stem: run_scenario(path) for path in find_scenarios()}
         after = held(temporary)
-        for _ in range(200):  # a dropped store lets its threads end by themselves
+        for _ in range(3_000):  # a dropped store lets its threads end by themselves
             if after == before:
                 break
             time.sleep(0.02)
@@ -383,7 +383,7 @@ files:
     #!/bin/sh
     case "$1" in
       describe) echo '{"slug": "leave", "args": []}' ;;
-      run) sleep 1000 & touch there; wait ;;
+      run) sleep 1000 & : > there; wait ;;
     esac
 toolboxes:
   scripts: {kind: script, path: leave}

@@ -28,6 +28,15 @@ def made(path: Path, script: str) -> Path:
     return path
 
 
+def three_notes(folder: Path) -> Path:
+    """A database of three notes."""
+    return made(
+        folder / "notes.db",
+        "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
+        "INSERT INTO notes (text) VALUES ('one'), ('two'), ('three');",
+    )
+
+
 @asynccontextmanager
 async def opened(
     path: Path, access: Literal["read-only", "read-write"] = "read-only", **limits: Any

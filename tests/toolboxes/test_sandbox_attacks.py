@@ -367,7 +367,7 @@ WORDS = (
 PARTS = st.lists(st.sampled_from(WORDS), max_size=8)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=400)
 @given(parts=PARTS, absolute=st.booleans())
 def test_no_path_whatever_it_is_made_of_leads_outside(place: Path, parts: list[str], absolute: bool) -> None:
     box = recursive(place)

@@ -280,7 +280,10 @@ async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_p
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
-    toolbox = await opened(tmp_path, describe_limits=DescribeLimits(wait_s=1.0))
+    for wait_s in (1, 30):  # which is enough for all but one also on a machine that is slow
+        toolbox = await opened(tmp_path, describe_limits=DescribeLimits(wait_s=wait_s))
+        if sum("did not end" in problem.reason for problem in toolbox.problems) == 1:
+            break
 
     assert [spec.name for spec in toolbox.tools()] == ["good"]
     reasons = {Path(problem.place).name: problem.reason for problem in toolbox.problems}
@@ -288,7 +291,7 @@ async def test_a_bad_describe_takes_no_other_script_with_it(script: Write, tmp_p
     assert "describe did not print a description" in reasons["garbage"]
     assert reasons["huge"] == "describe printed 300,000 bytes, over 262,144"
     assert reasons["failing"] == "describe ended with exit code 1: no"
-    assert reasons["slow"] == "describe did not end within 1 s"
+    assert reasons["slow"] == f"describe did not end within {wait_s} s"
     assert "slug 'two words' is no name" in reasons["nameless"]
     assert reasons["incomplete"] == "argument 1: the key 'name' is missing or blank"
     assert reasons["twin"] == f"slug 'good' is already that of {tmp_path / 'scripts' / 'good'}"

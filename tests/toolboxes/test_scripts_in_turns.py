@@ -22,10 +22,13 @@ def box(folder: Path) -> ScriptToolbox:
 
 
 async def test_the_progress_of_a_script_stands_in_the_log(script: Write, tmp_path: Path) -> None:
-    script("work", "echo begun; sleep 0.05; echo ended", progress=True)
+    script("work", "echo begun; until [ -e go ]; do sleep 0.01; done; echo ended", progress=True)
     async with lab(Mind(calls(call("work")), "done"), toolboxes=[box(tmp_path)]) as here:
         conversation = await here.start()
-        await conversation.ask("go")
+        asked = asyncio.ensure_future(conversation.ask("go"))
+        await until(lambda: entries_of(conversation, "call.progress"))
+        (tmp_path / "go").touch()
+        await asked
 
         told = [entry.private[0][1] for entry in await entries_of(conversation, "call.progress")]
 

@@ -12,17 +12,12 @@ from agentos.ids import Name
 from agentos.toolboxes.base import Failed
 from agentos.toolboxes.results import render
 from agentos.toolboxes.sqlite import SqliteToolbox
-from tests.toolboxes.sqlite_support import made, opened, query, rows
+from tests.toolboxes.sqlite_support import opened, query, rows, three_notes
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A database of three notes."""
-    return made(
-        tmp_path / "notes.db",
-        "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
-        "INSERT INTO notes (text) VALUES ('one'), ('two'), ('three');",
-    )
+    return three_notes(tmp_path)
 
 
 def test_a_reading_toolbox_offers_one_pure_tool_that_reads(path: Path) -> None:

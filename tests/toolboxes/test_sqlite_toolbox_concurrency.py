@@ -191,19 +191,19 @@ async def test_a_statement_that_does_not_look_up_is_left_behind_after_its_grace(
 
     def stubborn() -> int:
         entered.set()
-        release.wait(10)
+        release.wait(60)
         return 1
 
     link.db.create_function("stubborn", 0, stubborn)
     running = asyncio.create_task(query(toolbox, "SELECT stubborn()"))
-    await asyncio.to_thread(entered.wait, 10)
+    await asyncio.to_thread(entered.wait, 60)
     with caplog.at_level(logging.WARNING, "agentos"):
         await cancelled(running)
     other = await query(toolbox, "SELECT n FROM notes")
     await toolbox.close()
     release.set()
     for thread in [thread for thread in threading.enumerate() if thread.name.startswith("agentos-tool")]:
-        await asyncio.to_thread(thread.join, 10)
+        await asyncio.to_thread(thread.join, 60)
 
     assert "tool notes_query goes on in its thread" in caplog.text
     assert other["rows"] == [[0]]
@@ -264,11 +264,11 @@ async def test_writers_of_two_toolboxes_lose_no_update(path: Path) -> None:
 
 async def test_nothing_is_left_of_a_closed_toolbox(path: Path) -> None:
     descriptors = descriptors_open()
-    threads = threading.active_count()
+    threads = set(threading.enumerate())
     async with opened(path, "read-write") as toolbox:
         await query(toolbox, "INSERT INTO notes VALUES (1)")
         await query(toolbox, "SELECT n FROM notes")
 
-    assert threading.active_count() == threads
-    assert descriptors_open() == descriptors
+    assert set(threading.enumerate()) <= threads
+    assert descriptors_open() <= descriptors  # one of an earlier test may go meanwhile
     assert os.listdir(path.parent) == ["notes.db"]

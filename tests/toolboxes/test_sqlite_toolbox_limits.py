@@ -7,17 +7,12 @@ from pathlib import Path
 import pytest
 
 from agentos.toolboxes.results import render
-from tests.toolboxes.sqlite_support import ENDLESS, made, opened, query, rows
+from tests.toolboxes.sqlite_support import ENDLESS, opened, query, rows, three_notes
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A database of three notes."""
-    return made(
-        tmp_path / "notes.db",
-        "CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);"
-        "INSERT INTO notes (text) VALUES ('one'), ('two'), ('three');",
-    )
+    return three_notes(tmp_path)
 
 
 async def test_rows_beyond_a_limit_are_counted_and_left_out(path: Path) -> None:

@@ -303,15 +303,19 @@ async def test_s25_a_command_sees_no_key_of_a_provider(
 async def test_a_command_that_takes_too_long_ends_with_all_its_processes_and_shows_its_output(
     root: Path, filter_program: Write, run: Any
 ) -> None:
-    failed = await run(
-        filter_program(),
-        f"echo begun; (setsid sh -c 'echo $$ > {root}/pid; exec sleep 100') & sleep 100",
-        command_s=0.5,
-    )
+    for command_s in (0.5, 10):  # by then it has begun, also on a machine that is slow
+        failed = await run(
+            filter_program(),
+            f"echo begun; (setsid sh -c 'echo $$ > {root}/pid; exec sleep 100') & sleep 100",
+            command_s=command_s,
+        )
+        if has_told(root / "pid"):
+            break
 
     assert failed.kind == "timeout"
     assert failed.text == (
-        "it did not end within 0.5 s (command_s), and was ended with all its processes\nOutput so far:\nbegun\n"
+        f"it did not end within {command_s:g} s (command_s), and was ended with all its processes\n"
+        "Output so far:\nbegun\n"
     )
     assert not is_alive(int((root / "pid").read_text()))
 
@@ -320,7 +324,7 @@ async def test_a_cancelled_command_ends_with_all_its_processes(root: Path, filte
     async with opened(root, filter_program()) as toolbox:
         command = f"echo begun; (trap '' TERM; echo $$ > {root}/pid; while :; do sleep 1; done) & sleep 100"
         task = asyncio.create_task(toolbox.call(TOOL, {"command": command}, context))
-        await until(lambda: os.path.exists(root / "pid") and os.path.getsize(root / "pid") > 0)
+        await until(lambda: has_told(root / "pid"))
         task.cancel()
         with pytest.raises(asyncio.CancelledError) as caught:
             await task
@@ -349,6 +353,10 @@ async def test_what_a_command_prints_cannot_answer_for_the_filter(filter_program
     assert refused.text == "the command filter refused this command: it gives no reason"
 
 
+def has_told(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process still runs; one that has ended and waits to be reaped does not."""
     try:
@@ -363,7 +371,7 @@ def is_alive(pid: int) -> bool:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)

@@ -328,6 +328,7 @@ async def test_who_stopped_waiting_for_a_parked_turn_leaves_no_error_behind_when
             waits.cancel()
             await asyncio.wait([waits])
 
+    gc.collect()  # what others left is no business of this test
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["message"]))
     await waited_for_a_while()
     gc.collect()

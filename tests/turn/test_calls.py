@@ -13,7 +13,7 @@ from agentos.errors import CodecError, ToolError
 from agentos.kernel import Conversation
 from agentos.lineage import FrameType
 from agentos.ports import CallContext
-from agentos.testing.live_invariants import scope_paths
+from agentos.resources import Scope
 from agentos.toolboxes.python import tool
 from tests.support import Mind, call, calls, entries_of, kinds, lab, results, settled, until
 
@@ -155,7 +155,7 @@ async def test_what_a_call_borrowed_is_given_back_newest_first_before_its_result
 
         assert given_back == ["late", "first"]
         assert stored == [False]
-        assert scope_paths(here.kernel.scope) == ["program", "program/box"]
+        assert _open_paths(here.kernel.scope) == ["program", "program/box"]
 
 
 async def test_a_conversation_that_lent_something_once_keeps_no_scope() -> None:
@@ -194,6 +194,12 @@ async def test_a_sync_tool_may_use_its_context_from_its_thread() -> None:
 
         assert await results(conversation) == [("done", "worked for main, 0 levels down")]
         assert (before, given_back) == ([], [threading.current_thread().name])
+
+
+def _open_paths(scope: Scope) -> list[str]:
+    """Of the scope and of all below that have something to give back."""
+    below = [path for child in scope.children for path in _open_paths(child)]
+    return ["/".join(scope.path), *below] if scope.open else below
 
 
 async def _has(conversation: Conversation, kind: str) -> bool:

@@ -14,18 +14,11 @@ from agentos.errors import ToolError
 from agentos.ports import CallContext
 from agentos.toolboxes.base import Finish
 from agentos.toolboxes.python import tool
-from tests.support import Mind, call, calls, entries_of, hang, kinds, lab, results, settled, until
+from tests.support import Mind, call, calls, copy_of, entries_of, hang, kinds, lab, results, settled, until
 
 
 async def add(a: int, b: int) -> int:
     return a + b
-
-
-def _copy_of(function: Any) -> Any:
-    async def copy() -> Any:
-        return await function()
-
-    return copy
 
 
 ENDS = ["returns", "raises", "is interrupted", "times out"]
@@ -51,7 +44,7 @@ async def test_a_call_takes_its_inner_calls_along_when_it_ends(inner: str, effec
             raise ToolError("no more")
         return "gone without it"
 
-    tools = [work, *(tool(name=name, effect=effect, timeout_s=100)(_copy_of(hang)) for name in ("hanging", "guarded"))]
+    tools = [work, *(tool(name=name, effect=effect, timeout_s=100)(copy_of(hang)) for name in ("hanging", "guarded"))]
     spec: dict[str, Any] = {"approval": "park", "policy": [{"tool": "guarded", "verdict": "ask"}]}
     async with lab(Mind(calls(call("work")), "well"), tools, tool_s=5, **spec) as here:
         conversation = await here.start()
@@ -213,7 +206,7 @@ async def test_a_thread_that_nobody_can_stop_is_let_go_when_its_call_ends() -> N
         ended.set()
         return "late"
 
-    hanging = tool(effect="pure", name="hanging")(_copy_of(hang))
+    hanging = tool(effect="pure", name="hanging")(copy_of(hang))
     async with lab(Mind(calls(call("work")), "well"), [hanging, work], tool_s=5) as here:
         conversation = await here.start()
         asked = asyncio.create_task(conversation.ask("go"))

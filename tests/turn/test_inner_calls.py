@@ -14,7 +14,7 @@ from agentos.lineage import FrameType
 from agentos.ports import CallContext, HookVerdict, InnerResult
 from agentos.toolboxes.base import Finish
 from agentos.toolboxes.python import tool
-from tests.support import Lab, Mind, call, calls, kinds, lab, results, settled, units
+from tests.support import Lab, Mind, call, calls, copy_of, kinds, lab, results, settled, units
 
 
 async def add(a: int, b: int) -> int:
@@ -170,7 +170,7 @@ async def test_an_inner_call_passes_the_same_gate(
         got.append(await context.call(asked, arguments))
         return "tried"
 
-    tools = [add, try_it, *(tool(name=name)(_copy_of(never)) for name in ("secret", "guarded", "asked"))]
+    tools = [add, try_it, *(tool(name=name)(copy_of(never)) for name in ("secret", "guarded", "asked"))]
     spec: dict[str, Any] = {
         "toolboxes": [{"name": "box", "grant": ["add", "try_it", "guarded", "asked"]}],
         "policy": [{"tool": "guarded", "verdict": "deny"}, {"tool": "asked", "verdict": "ask"}],
@@ -184,13 +184,6 @@ async def test_an_inner_call_passes_the_same_gate(
         assert words in inner.text
         assert [found for found, _ in await results(conversation)] == [f"{status.value}({kind})", "done"]
         assert outcome.completed
-
-
-def _copy_of(function: Any) -> Any:
-    async def copy() -> Any:
-        return await function()
-
-    return copy
 
 
 async def test_an_inner_call_may_wait_for_a_person() -> None:

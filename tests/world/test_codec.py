@@ -124,6 +124,20 @@ def test_everything_that_may_be_written_may_be_read(key: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "level", [("[", "]"), ('{"a":', "}"), ('{"$object":[["$a",', "]]}")], ids=["lists", "objects", "tags"]
+)
+def test_reading_has_a_bound_of_its_own_whatever_this_python_could_bear(level: tuple[str, str]) -> None:
+    begin, end = level
+
+    def body(levels: int) -> str:
+        return begin * levels + "1" + end * levels
+
+    assert codec.decode_json(body(codec.READ_DEPTH_MAX)) is not None
+    with pytest.raises(CodecError, match=f"deeper than {codec.READ_DEPTH_MAX} levels"):
+        codec.decode_json(body(codec.READ_DEPTH_MAX + 1))
+
+
+@pytest.mark.parametrize(
     "body",
     [
         "",

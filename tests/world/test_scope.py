@@ -121,7 +121,7 @@ async def test_a_release_that_cannot_be_stopped_is_given_up_after_its_limit() ->
     scope.push("stubborn", stubborn)
 
     with pytest.raises(ReleaseFailed, match="stubborn"):
-        await asyncio.wait_for(scope.close(), 5)
+        await asyncio.wait_for(scope.close(), 60)
     door.set()
     assert order == [1]
 
