@@ -47,6 +47,14 @@ def test_check_of_a_file_leaves_out_what_else_is_wrong_in_its_project(project: C
     assert project("check", "--no-tools", str(good)).out == "good: Is good.\n"
 
 
+def test_an_agent_of_the_project_may_be_named_in_place_of_its_file(project: Cli) -> None:
+    project.write("agents/other.yaml", "slug: other\n")
+
+    assert project("check", "helper").out == "helper: Finds and counts. (3 tools)\n"
+    assert project("tree", "other").out == project("tree", "agents/other.yaml").out
+    assert "othr: error: No such file or directory" in project("check", "othr", code=3).out
+
+
 def test_check_reports_a_toolbox_of_a_kind_that_this_version_lacks(project: Cli) -> None:
     project.write("agents/web.yaml", "slug: web\ntoolboxes: [{name: browser, kind: mcp, executable: npx}]\n")
 

@@ -195,7 +195,7 @@ def test_a_store_that_is_none_is_told_in_one_sentence(cli: Cli) -> None:
     cli.write("text.db", "no database at all, but long enough to look like one")
 
     assert cli.read("ps", "--store", "sqlite:///missing.db", code=1) == (
-        1, "", "error: store sqlite:///missing.db: there is no such file\n",
+        1, "", "error: store sqlite:///missing.db: there is no such file; the first conversation makes it\n",
     )  # fmt: skip
     assert "file is not a database" in cli.read("ps", "--store", "sqlite:///text.db", code=1).err
     assert "no such kind of store" in cli.read("ps", "--store", "redis://x", code=3).err

@@ -57,7 +57,7 @@ async def check(
     Parameters
     ----------
     files
-        agent files, folders of them, or the file of a project
+        agent files, folders of them, the file of a project, or names of its agents
     no_tools
         look at the files alone; no toolbox is opened
     json
@@ -73,7 +73,8 @@ async def check(
 
 
 def found(files: Sequence[Path]) -> tuple[Project | None, Loaded]:
-    """The project and the agents that a command line means. An agent file may name what its project has.
+    """The project and the agents that a command line means. An agent file may name what its project has; what is no path
+    may be the name of one of its agents.
 
     Raises ConfigurationError when there is neither.
     """
@@ -81,8 +82,16 @@ def found(files: Sequence[Path]) -> tuple[Project | None, Loaded]:
     project = read_project(named) if named is not None else load_project(Path.cwd())
     if not files and project is None:
         raise ConfigurationError(f"no {PROJECT_FILE} was found from here upward; name the files to look at")
+    files = [_file_of(path, project) for path in files]
     loaded = load_all(project, [path for path in files if path.name not in PROJECT_FILES])
     return project, loaded if named is not None or not files else _only(loaded, files)
+
+
+def _file_of(path: Path, project: Project | None) -> Path:
+    if path.exists() or project is None:
+        return path
+    agent = load_all(project, []).agents.get(str(path))
+    return agent.path if agent is not None and agent.path is not None else path
 
 
 def _only(loaded: Loaded, files: Sequence[Path]) -> Loaded:

@@ -32,7 +32,7 @@ async def tree(
     Parameters
     ----------
     files
-        agent files, folders of them, or the file of a project
+        agent files, folders of them, the file of a project, or names of its agents
     tools
         open the toolboxes and list the tools of each agent
     json

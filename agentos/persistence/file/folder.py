@@ -138,9 +138,9 @@ class Folder:
             return damaged
         except OSError as error:
             return unavailable(self.url, error)
-        return StoreUnavailable(
-            self.url, "the folder is empty" if os.path.isdir(self.path) else "there is no such folder"
-        )
+        if os.path.isdir(self.path):
+            return StoreUnavailable(self.url, "the folder is empty")
+        return StoreUnavailable(self.url, "there is no such folder; the first conversation makes it")
 
 
 def segment_name(number: int) -> str:

@@ -84,7 +84,7 @@ def open_for_reading(url: str, path: str, busy_timeout_ms: int) -> tuple[sqlite3
     if os.path.isdir(path):
         raise StoreUnavailable(url, "the path is a directory; name a file")
     if not os.path.exists(path):
-        raise StoreUnavailable(url, "there is no such file")
+        raise StoreUnavailable(url, "there is no such file; the first conversation makes it")
     try:
         return _connect_reading(url, path, "mode=ro", busy_timeout_ms), True
     except sqlite3.OperationalError as error:
