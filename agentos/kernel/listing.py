@@ -113,13 +113,11 @@ async def list_conversations(store: Queried, listing: Listing) -> Page:
 async def list_among(store: Queried, listing: Listing, ids: Sequence[str]) -> Page:
     """One page of what is among these conversations, whatever state the store has them in. Raises as `list_conversations`."""
     listing = msgspec.structs.replace(listing, state=None, limit=min(max(listing.limit, 0), LIMIT_MAX))
-    where, parameters = _where(listing, await _key(store, listing), sorts=False)
+    key = await _key(store, listing)
     rows: list[tuple[Any, ...]] = []
     for start in range(0, len(ids), IDS_AT_ONCE):
-        some = ids[start : start + IDS_AT_ONCE]
-        these = f"select n from logs where id in ({', '.join('?' * len(some))})"  # noqa: S608
-        sql = f"select {_COLUMNS} from conversations where n in ({these}) and {where}"  # noqa: S608
-        rows += (await store.query(sql, (*some, *parameters))).rows
+        sql, parameters = _among_sql(listing, key, ids[start : start + IDS_AT_ONCE])
+        rows += (await store.query(sql, parameters)).rows
     rows.sort(key=_key_of_row if listing.sort == "updated" else lambda row: row[-1], reverse=True)
     return _page(rows[: listing.limit], min(max(len(rows) - listing.limit, 0), COUNTED_MAX))
 
@@ -175,6 +173,13 @@ def count_sql(listing: Listing, key: tuple[int, int]) -> tuple[str, tuple[Any, .
     sorts = listing.state is None and listing.parent is None and not listing.roots
     where, parameters = _where(listing, key, sorts=sorts)
     return f"select count(*) from (select 1 from conversations where {where} limit ?) as behind", parameters  # noqa: S608
+
+
+def _among_sql(listing: Listing, key: tuple[int, int], ids: Sequence[str]) -> tuple[str, tuple[Any, ...]]:
+    where, parameters = _where(listing, key, sorts=False)
+    marks = ", ".join("?" * len(ids))
+    sql = f"select {_COLUMNS} from conversations where n in (select n from logs where id in ({marks})) and {where}"  # noqa: S608
+    return sql, (*ids, *parameters)
 
 
 def _where(
