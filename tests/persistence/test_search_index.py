@@ -57,7 +57,8 @@ def test_the_file_is_for_its_owner_alone_and_survives(path: Path, index: SearchI
     index.close()
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert found(SearchIndex(path), "red ball") == [("a", 1)]
+    with closing(SearchIndex(path)) as again:
+        assert found(again, "red ball") == [("a", 1)]
     assert sorted(os.listdir(path.parent)) == [path.name]
 
 
