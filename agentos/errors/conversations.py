@@ -83,7 +83,11 @@ class EraseTurnOpen(EraseRefused):
 
     def __init__(self, conversation: str, log: str, why: str = "a turn is open") -> None:
         self.log = log
-        super().__init__(conversation, f"{why} in {log}; wait for its end, or 'agentos cancel {log}', and erase again")
+        super().__init__(
+            conversation,
+            f"{why} in {log}; wait for its end, or 'agentos cancel {log}', and erase again;"
+            f" where no process runs it, 'agentos run --resume {log}' has it end",
+        )
 
 
 class EraseHasForks(EraseRefused):

@@ -102,9 +102,7 @@ class Erasing:
         for target in plan.standing:
             _check_at_rest(id_, target)
         for child, asker in plan.unbegun:
-            raise EraseTurnOpen(
-                id_, asker, f"the task for {child} waits to be taken (agentos run --resume): work is open"
-            )
+            raise EraseTurnOpen(id_, asker, f"the task for {child} waits to be taken: work is open")
         if plan.forks and not forks:
             raise EraseHasForks(id_, list(plan.forks))
         for target in plan.standing:

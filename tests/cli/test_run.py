@@ -143,7 +143,13 @@ def test_broken_yaml_and_toml_name_file_and_line(project: Cli) -> None:
 
 
 def test_a_folder_without_a_project_says_how_to_make_one(cli: Cli) -> None:
-    assert "'agentos init' makes a project" in cli("run", "-p", "hello", code=3).err
+    said = cli("run", "-p", "hello", code=3).err
+    cli.write("agentos.toml", "")
+
+    assert said.startswith(
+        "error: no agents: no agentos.toml was found from here upward; 'agentos init' makes a project"
+    )
+    assert "no agents: agentos.toml names none" in cli("run", "-p", "hello", code=3).err
 
 
 def test_a_script_that_cannot_describe_itself_is_left_out_and_told(project: Cli) -> None:

@@ -43,7 +43,7 @@ async def test_an_open_turn_in_it_or_below() -> None:
         await until(lambda: parent.state == "parked")
         (child,) = await below(here, parent)
         before = await heads(here.kernel.store)
-        with pytest.raises(EraseTurnOpen, match=f"agentos cancel {child}") as refused:
+        with pytest.raises(EraseTurnOpen, match=f"agentos cancel {child}.*agentos run --resume {child}") as refused:
             await here.kernel.erase(parent.id)
         after = await heads(here.kernel.store)
         door.set()

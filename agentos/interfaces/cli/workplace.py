@@ -106,10 +106,8 @@ class Workplace:
         if loaded.warnings and is_terminal(sys.stderr):
             say(f"{counted(len(loaded.warnings), 'warning')} about agent files; 'agentos check' tells more")
         if not loaded.agents:
-            where = "names no agent" if project is not None else "was found from here upward"
-            raise ConfigurationError(
-                f"no agents: {PROJECT_FILE} {where}; 'agentos init' makes a project, --agent-file names an agent"
-            )
+            none = f"no {PROJECT_FILE} was found from here upward" if project is None else f"{PROJECT_FILE} names none"
+            raise ConfigurationError(f"no agents: {none}; 'agentos init' makes a project, --agent-file names an agent")
         return Workplace(here.store_url(), project, loaded, selection)
 
     @property

@@ -204,7 +204,7 @@ class FileStore(FileReads):
                 self._sync_soon()
                 return done
             except StoreBusy:
-                pass
+                pass  # as above
         limit_ms = self._settings.busy_timeout_ms
         done = await worker.submit_in_turn(lambda: work(writer, limit_ms), self._check_open)
         self._sync_soon()
